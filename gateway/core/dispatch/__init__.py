@@ -1,0 +1,1 @@
+"""One scheduler per pool, for reality and simulation: pure, synchronous, time passed in."""

@@ -1,0 +1,116 @@
+"""What the gateway tells its sinks (journal, metrics, log, live page). Published without waiting.
+
+``CallEnded`` carries the ledger record; the rest says what changed and why.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gateway.core.priority import PriorityClass
+from gateway.core.records import AttemptRecord, CallRecord
+
+
+@dataclass(frozen=True, slots=True)
+class CallEnded:
+    record: CallRecord
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptEnded:
+    call_id: str
+    tenant: str
+    pool: str
+    attempt: AttemptRecord
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaState:
+    """``state``: serving, starting, half_open, down, ejected, draining, disabled."""
+
+    at: float  # Unix epoch
+    pool: str
+    replica: str
+    state: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigApplied:
+    at: float
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Degraded:
+    at: float
+    part: str  # quota_store, ledger, database, telemetry:<replica>
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    at: float
+    part: str
+
+
+@dataclass(frozen=True, slots=True)
+class TenantSecond:
+    """One tenant's second. ``sketch`` values are TTFT in seconds (first visible for streams)."""
+
+    tenant: str
+    calls: int = 0
+    completed: int = 0
+    shed: int = 0  # evicted and load refusals
+    limited: int = 0  # the tenant's own quota
+    failed: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+    service_cost: float = 0.0
+    queued: int = 0
+    in_flight: int = 0
+    ttft_s: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaSecond:
+    pool: str
+    replica: str
+    state: str
+    in_flight: int
+    slots: int
+    telemetry_age_s: float | None = None  # None: no telemetry
+    running: int | None = None
+    waiting: int | None = None
+    kv_ratio: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PoolSecond:
+    pool: str
+    queued: dict[PriorityClass, int]
+    in_flight: int
+    slots: int
+    oldest_wait_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class SummarySecond:
+    """``summary_1s``: everything a live page shows of one second, in one message."""
+
+    at: float
+    config_version: int
+    tenants: tuple[TenantSecond, ...]
+    pools: tuple[PoolSecond, ...]
+    replicas: tuple[ReplicaSecond, ...]
+    ended: tuple[CallRecord, ...] = field(
+        default=()
+    )  # sheds, errors and refusals of this second, at most 50
+    ended_left_out: int = 0
+    degraded: tuple[str, ...] = ()
+
+
+Event = (
+    CallEnded | AttemptEnded | ReplicaState | ConfigApplied | Degraded | Restored | SummarySecond
+)
