@@ -88,3 +88,11 @@ class UpstreamError(CallError):
         self.retryable = retryable
         self.blames_replica = blames_replica
         self.upstream_body = upstream_body
+
+
+class ReplicaUnreachable(UpstreamError):
+    """No connection was made, so no byte of the request was sent: two retries are allowed."""
+
+
+class ReplicaFull(UpstreamError):
+    """The replica's own 429 or 503: try elsewhere; ``retry_after_s`` is its hint, 1-2 s when it gave none."""
