@@ -96,6 +96,18 @@ class PoolSecond:
 
 
 @dataclass(frozen=True, slots=True)
+class BatchSecond:
+    """Progress of one batch that is not finished, or finished in this second."""
+
+    batch_id: str
+    tenant: str
+    status: str
+    total: int
+    completed: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True)
 class SummarySecond:
     """``summary_1s``: everything a live page shows of one second, in one message."""
 
@@ -109,6 +121,7 @@ class SummarySecond:
     )  # sheds, errors and refusals of this second, at most 50
     ended_left_out: int = 0
     degraded: tuple[str, ...] = ()
+    batches: tuple[BatchSecond, ...] = ()
 
 
 Event = (
