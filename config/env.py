@@ -1,0 +1,211 @@
+"""What does the process environment say, and is all of it well formed?
+
+The only module that reads the environment. Shared variables are fields of ``Shared``. An app owns
+a frozen dataclass in its ``settings.py``: a field ``x`` of ``GatewaySettings`` is filled from
+``FAIRWAY_GATEWAY_X``, except that a field named like one of ``HANDED_DOWN`` gets the shared value.
+Every mistake is reported at once; an unknown ``FAIRWAY_...`` name is a mistake.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, SecretStr, TypeAdapter, ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from dashboard.settings import DashboardSettings
+from gateway.settings import GatewaySettings
+from tenants.settings import TenantsSettings
+from workers.settings import WorkersSettings
+
+APPS: dict[str, type[Any]] = {
+    "tenants": TenantsSettings,
+    "gateway": GatewaySettings,
+    "dashboard": DashboardSettings,
+    "workers": WorkersSettings,
+}
+HANDED_DOWN = ("var_dir", "redis_url", "key_pepper", "secret_key", "port")
+
+Names = Annotated[tuple[str, ...], NoDecode]
+
+
+class EnvError(Exception):
+    """All mistakes in the environment, one line each."""
+
+    def __init__(self, mistakes: list[str]) -> None:
+        self.mistakes = mistakes
+        lines = "\n".join(f"  {mistake}" for mistake in mistakes)
+        super().__init__(f"The environment has {len(mistakes)} mistake(s):\n{lines}")
+
+
+class Shared(BaseSettings):
+    """Variables that are not one app's own. ``FAIRWAY_DEBUG`` is for development only."""
+
+    model_config = SettingsConfigDict(env_ignore_empty=True, extra="ignore", frozen=True)
+
+    database_url: str = Field(
+        "", description="sqlite:///path or postgres://…; empty: var/fairway.sqlite3"
+    )
+    redis_url: str = Field("", description="redis://… or unix://…; empty: stores in the process")
+    secret_key: SecretStr = Field(
+        SecretStr(""), description="Signs sessions; 32 characters or more"
+    )
+    key_pepper: SecretStr = Field(
+        SecretStr(""),
+        validation_alias="FAIRWAY_KEY_PEPPER",
+        description="Hashes API keys; 32 characters or more; changing it voids every key",
+    )
+    var_dir: Path = Field(
+        Path("var"), validation_alias="FAIRWAY_VAR_DIR", description="Where files are kept"
+    )
+    debug: bool = Field(
+        False, validation_alias="FAIRWAY_DEBUG", description="Development only: default secrets"
+    )
+    https: bool = Field(
+        False, validation_alias="FAIRWAY_HTTPS", description="Pages are served over TLS only"
+    )
+    database_pool: int = Field(
+        8, ge=1, le=100, validation_alias="FAIRWAY_DATABASE_POOL",
+        description="PostgreSQL connections of one process",
+    )  # fmt: skip
+    port: int = Field(8000, ge=1, le=65535, description="Port of manage.py serve")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        "INFO", description="Least severe record that is written"
+    )
+    allowed_hosts: Names = Field(
+        ("127.0.0.1", "localhost", "[::1]"), description="Host names of the pages, by comma"
+    )
+    csrf_trusted_origins: Names = Field((), description="Origins of the pages, by comma")
+
+    @field_validator("allowed_hosts", "csrf_trusted_origins", mode="before")
+    @classmethod
+    def split(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+
+    @field_validator("redis_url")
+    @classmethod
+    def known_redis_scheme(cls, value: str) -> str:
+        if value and not value.startswith(("redis://", "rediss://", "unix://")):
+            raise ValueError("must start with redis://, rediss:// or unix://")
+        return value
+
+    @field_validator("database_url")
+    @classmethod
+    def known_database_scheme(cls, value: str) -> str:
+        if value and not value.startswith(("sqlite:///", "postgres://", "postgresql://")):
+            raise ValueError("must start with sqlite:///, postgres:// or postgresql://")
+        return value
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Env:
+    """The whole environment, checked."""
+
+    shared: Shared
+    tenants: TenantsSettings
+    gateway: GatewaySettings
+    dashboard: DashboardSettings
+    workers: WorkersSettings
+
+
+def read_env() -> Env:
+    """Raises EnvError that lists every mistake."""
+    mistakes = [
+        f"{name}: unknown name" for name in sorted(set(_fairway_names()) - set(known_names()))
+    ]
+    shared = _read_shared(mistakes)
+    handed_down = _handed_down(shared) if shared else {}
+    apps = {name: _read_app(name, handed_down, mistakes) for name in APPS}
+    if mistakes or shared is None:
+        raise EnvError(mistakes)
+    return Env(shared, **apps)
+
+
+def known_names() -> Iterator[str]:
+    """Every variable that is read, in the order of the documentation."""
+    yield from (shared_name(field) for field in Shared.model_fields)
+    for app in APPS:
+        yield from (app_name(app, field.name) for field in own_fields(app))
+
+
+def shared_name(field: str) -> str:
+    alias = Shared.model_fields[field].validation_alias
+    return alias if isinstance(alias, str) else field.upper()
+
+
+def app_name(app: str, field: str) -> str:
+    return f"FAIRWAY_{app}_{field}".upper()
+
+
+def own_fields(app: str) -> list[dataclasses.Field[Any]]:
+    """Fields of an app's dataclass that have a variable of their own."""
+    return [field for field in dataclasses.fields(APPS[app]) if field.name not in HANDED_DOWN]
+
+
+def _fairway_names() -> Iterator[str]:
+    return (name for name in os.environ if name.startswith("FAIRWAY_"))
+
+
+def _read_shared(mistakes: list[str]) -> Shared | None:
+    try:
+        shared = Shared()
+    except ValidationError as error:
+        for detail in error.errors():
+            field = str(detail["loc"][0])
+            name = shared_name(field) if field in Shared.model_fields else field.upper()
+            mistakes.append(f"{name}: {_words(detail)}")
+        return None
+    mistakes.extend(_unsafe(shared))
+    return shared
+
+
+def _unsafe(shared: Shared) -> Iterator[str]:
+    """What must not go into production."""
+    if shared.debug:
+        return
+    for field, secret in (("secret_key", shared.secret_key), ("key_pepper", shared.key_pepper)):
+        if len(secret.get_secret_value()) < 32:
+            yield (
+                f"{shared_name(field)}: needs a random value of 32 characters or more"
+                " (or FAIRWAY_DEBUG=true while developing)"
+            )
+    if "*" in shared.allowed_hosts:
+        yield "ALLOWED_HOSTS: '*' accepts forged host names; list the names"
+
+
+def _handed_down(shared: Shared) -> Mapping[str, object]:
+    debug_secret = "for-development-only-" * 2 if shared.debug else ""
+    return {
+        "var_dir": shared.var_dir.absolute(),
+        "redis_url": shared.redis_url,
+        "port": shared.port,
+        "secret_key": (shared.secret_key.get_secret_value() or debug_secret).encode(),
+        "key_pepper": (shared.key_pepper.get_secret_value() or debug_secret).encode(),
+    }
+
+
+def _read_app(app: str, handed_down: Mapping[str, object], mistakes: list[str]) -> Any:
+    names = {field.name for field in dataclasses.fields(APPS[app])}
+    values: dict[str, object] = {k: v for k, v in handed_down.items() if k in names}
+    for field in own_fields(app):
+        if text := os.environ.get(app_name(app, field.name)):
+            values[field.name] = text
+    try:
+        return TypeAdapter(APPS[app]).validate_python(values)
+    except ValidationError as error:
+        for detail in error.errors():
+            field_name = str(detail["loc"][0])
+            if field_name not in HANDED_DOWN:
+                mistakes.append(f"{app_name(app, field_name)}: {_words(detail)}")
+        return None
+
+
+def _words(detail: Any) -> str:
+    """The message without the rejected value, which may be a secret."""
+    return str(detail["msg"]).removeprefix("Value error, ")
