@@ -69,7 +69,8 @@ class Aborted(CallError):
 
 
 class UpstreamError(CallError):
-    """The replica failed. ``retryable``: another replica may succeed; ``blames_replica``: counts for its health."""
+    """The replica failed. ``retryable``: another replica may succeed; ``blames_replica``: counts
+    for its health."""
 
     outcome = Outcome.FAILED
 
@@ -94,5 +95,11 @@ class ReplicaUnreachable(UpstreamError):
     """No connection was made, so no byte of the request was sent: two retries are allowed."""
 
 
+class ConnectionLost(UpstreamError):
+    """The replica closed or reset the connection before its answer was complete: probe it at
+    once."""
+
+
 class ReplicaFull(UpstreamError):
-    """The replica's own 429 or 503: try elsewhere; ``retry_after_s`` is its hint, 1-2 s when it gave none."""
+    """The replica's own 429 or 503: try elsewhere; ``retry_after_s`` (1-2) is how long to spare
+    it."""

@@ -4,9 +4,10 @@
 headers with a 2xx status and an event stream have arrived; leaving it closes the connection at once
 unless the body had already ended cleanly. Everything that can go wrong is an ``UpstreamError``.
 
-Who watches the clock: an Upstream enforces ``connect_s``, ``headers_s`` and ``idle_s`` (bytes); the
-caller, who alone knows what a frame means, enforces time to first content, between tokens, and in all.
-After ``[DONE]`` the caller reads on until ``chunks`` ends, so that a keep-alive connection is reused.
+Who watches the clock: an Upstream enforces ``connect_s``, ``headers_s`` and ``idle_s`` (bytes);
+the caller, who alone knows what a frame means, enforces the time to first content, between
+tokens, and in all. After ``[DONE]`` the caller reads on until ``chunks`` ends, so that the
+connection is reused.
 
 Units: seconds (monotonic clock of the running loop), bytes.
 """
@@ -23,8 +24,8 @@ MAX_ERROR_BODY_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ReplicaTarget:
-    """Where one replica is. ``serial`` names the object: a replica that is removed and added again under
-    the same slug gets a new one, hence a new connection pool and new counters."""
+    """Where one replica is. ``serial`` names the object: a replica that is removed and added again
+    under the same slug gets a new one, hence a new connection pool and new counters."""
 
     slug: str
     pool: str
@@ -37,9 +38,9 @@ class ReplicaTarget:
 
 @dataclass(frozen=True, slots=True)
 class AttemptTimeouts:
-    """Limits that the transport itself watches. ``headers_s`` counts from the sent request: a llama.cpp
-    server answers headers only when a slot is free, so it must not be shorter than the first-content
-    limit of the class."""
+    """Limits that the transport itself watches. ``headers_s`` counts from the start of the
+    attempt: a llama.cpp server answers headers only when a slot is free, so it must not be
+    shorter than the first-content limit of the class."""
 
     connect_s: float = 3.0
     headers_s: float = 300.0
@@ -49,15 +50,20 @@ class AttemptTimeouts:
 class UpstreamStream(Protocol):
     """An answer whose headers have arrived."""
 
-    status: int
-    headers_at_s: float  # loop time at which the header block had been read
+    @property
+    def status(self) -> int: ...
+
+    @property
+    def headers_at_s(self) -> float:
+        """Loop time at which the header block had been read."""
+        ...
 
     def chunks(self) -> AsyncIterator[bytes]:
         """Raw body bytes as they were read, any size; ends at the clean end of the body.
 
-        Raises UpstreamError(UPSTREAM_INCOMPLETE) on a cut, (STREAM_STALLED) after ``idle_s``. Reads no
-        further than a bounded buffer ahead of the consumer. A body that ends cleanly may still lack
-        ``[DONE]``: the caller judges that.
+        Raises ConnectionLost(UPSTREAM_INCOMPLETE) on a cut, UpstreamError(STREAM_STALLED) after
+        ``idle_s``. Reads no further than a bounded buffer ahead of the consumer. A body that ends
+        cleanly may still lack ``[DONE]``: the caller judges that.
         """
         ...
 
@@ -73,25 +79,24 @@ class Upstream(Protocol):
     ) -> AbstractAsyncContextManager[UpstreamStream]:
         """POSTs ``body`` to ``path`` (absolute, ``/v1/chat/completions``) of ``target``.
 
-        ``headers`` have passed the gateway's allow-list; content type, authorization and connection
-        headers are set here. Entering raises ReplicaUnreachable (no byte was sent), ReplicaFull (its own
-        429 or 503), or another UpstreamError.
-        """
+        ``headers`` have passed the gateway's allow-list; content type, authorization and
+        connection headers are set here. Entering raises ReplicaUnreachable (no byte was sent),
+        ReplicaFull (its own 429 or 503), ConnectionLost, or another UpstreamError."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class PlainAnswer:
-    """A small answer read whole: a probe, a scrape. ``body`` is at most ``max_bytes`` long."""
+    """A small answer read whole: a probe, a scrape."""
 
     status: int
     body: bytes
-    truncated: bool = False
 
 
 class Prober(Protocol):
     async def get(
         self, target: ReplicaTarget, path: str, *, timeout_s: float, max_bytes: int
     ) -> PlainAnswer:
-        """GETs ``path``; any status is an answer. Raises UpstreamError when there is none in time."""
+        """GETs ``path``; any status is an answer. Raises UpstreamError when none came in time or
+        it is longer than ``max_bytes``."""
         ...

@@ -1,0 +1,70 @@
+"""What differs between kinds of inference servers, as values.
+
+Absent is not 0: a metric that a kind does not report has no names here and is ``None`` everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+
+
+class StartedAt(StrEnum):
+    """Which sign proves that a dispatched call has left the replica's own queue."""
+
+    HEADERS = "headers"  # llama.cpp answers headers when a slot is free
+    FIRST_EVENT = "first_event"  # vLLM answers headers at once, also for queued calls
+
+
+class Sharing(StrEnum):
+    """What a prefix-cache match is worth on the replica."""
+
+    BLOCKS = "blocks"  # full blocks, shared among running sequences
+    PER_SLOT = "per_slot"  # one prefix per slot, warm only while that slot is idle
+    UNKNOWN = "unknown"
+
+
+class Priority(StrEnum):
+    """How the request field ``priority`` is understood, where it is."""
+
+    IGNORED = "ignored"
+    LOWER_FIRST = "lower_first"
+    HIGHER_FIRST = "higher_first"
+
+
+@dataclass(frozen=True, slots=True)
+class MetricNames:
+    """Sample names in the Prometheus text, the current name first, then its older aliases."""
+
+    running: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()
+    kv_ratio: tuple[str, ...] = ()
+    preemptions: tuple[str, ...] = ()
+    output_tokens: tuple[str, ...] = ()
+    cache_info: tuple[str, ...] = ()  # labels block_size and num_gpu_blocks
+
+
+_NOTHING: Mapping[str, object] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Adapter:
+    """One kind of server. Paths are absolute; ``endpoints`` are the dialect endpoints it can
+    serve."""
+
+    kind: str
+    title: str
+    health_path: str = "/health"
+    models_path: str = "/v1/models"
+    metrics_path: str | None = None
+    metrics: MetricNames = field(default_factory=MetricNames)
+    endpoints: frozenset[str] = frozenset({"chat/completions", "completions"})
+    body_extras: Mapping[str, object] = _NOTHING  # merged into every upstream body
+    closes_after_stream: bool = False  # announces keep-alive, yet closes the socket after a stream
+    done_marker: bool = True  # ends a complete stream with [DONE]
+    started_at: StartedAt = StartedAt.FIRST_EVENT
+    sharing: Sharing = Sharing.UNKNOWN
+    cache_salt: bool = False  # understands the request field cache_salt
+    priority: Priority = Priority.IGNORED

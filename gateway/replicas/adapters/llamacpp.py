@@ -1,0 +1,28 @@
+"""llama.cpp server: headers when a slot is free, one prefix per slot, a keep-alive that is not
+kept.
+
+``timings_per_token`` puts the running ``predicted_n`` into every chunk, which meters a call exactly
+even when its client hangs up. There is no overload answer and no KV gauge.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from gateway.replicas.adapters.adapter import Adapter, MetricNames, Sharing, StartedAt
+
+LLAMACPP = Adapter(
+    kind="llamacpp",
+    title="llama.cpp server",
+    metrics_path="/metrics",
+    metrics=MetricNames(
+        running=("llamacpp:requests_processing",),
+        waiting=("llamacpp:requests_deferred",),
+        output_tokens=("llamacpp:tokens_predicted_total",),
+    ),
+    endpoints=frozenset({"chat/completions", "completions", "responses", "messages"}),
+    body_extras=MappingProxyType({"timings_per_token": True}),
+    closes_after_stream=True,
+    started_at=StartedAt.HEADERS,
+    sharing=Sharing.PER_SLOT,
+)
