@@ -1,14 +1,15 @@
 """What a call asks of its buckets, and what a store answers.
 
-Life of quota: reserve -> settle | abandon. All demands of a call are met in one atomic step, or none
-is. A store keeps, per bucket, what is used and what is held by calls that have not ended.
+Life of quota: reserve -> settle | abandon. All demands of a call are met in one atomic step, or
+none is. A store keeps, per bucket, what is used and what is held by calls that have not ended.
 
 Kinds:
-  RATE    continuous refill ``capacity / window_s`` per second, burst ``capacity``; what is used drains;
-          settling more than was reserved leaves a debt that refill pays off.
+  RATE    continuous refill ``capacity / window_s`` per second, burst ``capacity``; what is used
+          drains; settling more than was reserved leaves a debt that refill pays off.
   BUDGET  a total for a period that is named in the key; never refills; hard (no debt beyond one
           estimate error). Used for day, month and credit.
-  LEVEL   what is held now: concurrent calls, enqueued tokens; released at settle, expires with its lease.
+  LEVEL   what is held now: concurrent calls, enqueued tokens; released at settle, expires with
+          its lease.
 """
 
 from __future__ import annotations
@@ -29,14 +30,19 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BucketKey:
-    """Names one bucket. ``owner`` is ``org:<slug>`` or ``key:<id>``; ``pool`` and ``klass`` may be ``*``;
-    ``period`` is ``2026-11-30`` for days, ``2026-11`` for months, empty where nothing is periodic."""
+    """Names one bucket. ``owner`` is ``org:<slug>`` or ``key:<slug>/<id>``; ``pool`` and ``klass``
+    may be ``*``; ``period`` is ``2026-11-30`` for days, ``2026-11`` for months, else empty."""
 
     owner: str
     meter: str  # tpm itpm otpm rpm concurrent day month enqueued credit
     pool: str = "*"
     klass: str = "*"
     period: str = ""
+
+    @property
+    def tenant(self) -> str:
+        """The slug whose buckets are changed in one atomic step."""
+        return self.owner.partition(":")[2].partition("/")[0]
 
     def __str__(self) -> str:
         return f"{self.owner}|{self.pool}|{self.klass}|{self.meter}|{self.period}"
@@ -53,6 +59,7 @@ class Demand:
     amount: float
     window_s: float = 60.0  # RATE: time to refill from empty
     resets_in_s: float = 60.0  # BUDGET: wall-clock seconds until its period ends
+    fails_closed: bool = True  # BUDGET: refuses while the shared store is lost, else a local share
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +68,8 @@ class BucketState:
 
     key: BucketKey
     limit: float
-    used: float  # settled, in the current window or period
-    held: float
+    used: float  # RATE: the undrained level, reservations included; BUDGET: settled; LEVEL: 0
+    held: float  # BUDGET, LEVEL: by calls that have not ended
     full_again_s: float  # RATE: until empty of use; BUDGET: until the period ends; LEVEL: 0
 
     @property
@@ -79,7 +86,8 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The demand that could not be met. ``wait_s`` is until it would be affordable, if nothing else came."""
+    """The demand that could not be met. ``wait_s`` > 0: until it is affordable if nothing
+    else comes. Of several that could not be met, the one with the longest wait."""
 
     demand: Demand
     limit: float
@@ -105,9 +113,10 @@ class QuotaStore(Protocol):
         ...
 
     async def settle(self, call_id: str, actual: Mapping[BucketKey, float] | None) -> None:
-        """``actual`` per bucket replaces what was reserved; a bucket left out is charged nothing; None
-        abandons (nothing is charged). LEVEL buckets are released whatever is said. Never raises for an
-        unknown or settled call."""
+        """``actual`` per bucket replaces what was reserved; a bucket left out is charged nothing;
+        None abandons (nothing is charged). LEVEL buckets are released whatever is said. A call
+        whose lease expired, or that this store never saw, is charged all the same; a settled one
+        is not. Never raises for either."""
         ...
 
     async def renew(self, call_ids: tuple[str, ...]) -> None:

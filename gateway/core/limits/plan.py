@@ -1,0 +1,223 @@
+"""Which buckets does a call touch, what does it reserve in each, and what does it owe at the end?
+
+- Organization and key limits apply side by side; so do those of the call's pool and of all pools.
+- Rate buckets and ``enqueued`` take the calibrated estimate, clamped to the bucket.
+- Hard budgets (day, month, credit) take the worst case: prompt bytes / 2 and the caller's own cap;
+  a caller without a cap gets a bounded default. Never more than the bucket.
+- An estimate never refuses a call: only the caller's own cap, or bytes / 16, can be ``cannot_fit``.
+- A limit below one unit closes its meter: the refusal is that meter's own.
+
+Units: tokens, microcredits for credit, calls for rpm and concurrent. Pure; the wall clock
+only names periods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from gateway.core.cost import FREE, Prices, price_microcredits
+from gateway.core.dispatch.effects import Usage
+from gateway.core.errors import LimitExceeded, Rejected
+from gateway.core.limits.demands import BucketKey, Demand, Kind
+from gateway.core.limits.limit import CREDIT, METER_NAMED, Limit, Meter
+from gateway.core.limits.periods import PERIODS
+from gateway.core.priority import PriorityClass
+from gateway.core.reasons import Reason
+
+MINUTE_S = 60.0
+DEFAULT_OUTPUT_CAP_TOKENS = 4_096  # per choice, when the caller gives no cap
+LEAST_BYTES_PER_TOKEN = 2  # worst case of hard budgets
+MOST_BYTES_PER_TOKEN = 16  # no tokenizer packs more: below this a prompt can be refused
+UNCAPPED_SHARE = 1 / 20  # of a budget: what a call without a cap may hold beyond its estimate
+CREDIT_LOOK_AGAIN_S = 3_600.0  # credit does not refill; a top-up is noticed within this time
+CLOSED_LOOK_AGAIN_S = 3_600.0
+
+
+@dataclass(frozen=True, slots=True)
+class CallSize:
+    """What a call may consume. ``output_tokens``: calibrated estimate for all choices together.
+
+    ``output_cap_tokens``: the caller's own (the larger of two), times the number of choices; None
+    if it gave none. ``prompt_bytes``: text only, never media.
+    """
+
+    input_tokens: int
+    output_tokens: int
+    prompt_bytes: int
+    output_cap_tokens: int | None = None
+    choices: int = 1
+
+    @property
+    def expected_output(self) -> int:
+        cap = self.output_cap_tokens
+        return self.output_tokens if cap is None else min(self.output_tokens, cap)
+
+    def worst_output(self, capacity: float) -> int:
+        if self.output_cap_tokens is not None:
+            return self.output_cap_tokens
+        bounded = max(self.output_tokens, int(capacity * UNCAPPED_SHARE))
+        return min(DEFAULT_OUTPUT_CAP_TOKENS * self.choices, bounded)
+
+    @property
+    def worst_input(self) -> int:
+        return max(self.input_tokens, -(-self.prompt_bytes // LEAST_BYTES_PER_TOKEN))
+
+    @property
+    def least_input(self) -> int:
+        return self.prompt_bytes // MOST_BYTES_PER_TOKEN
+
+
+@dataclass(frozen=True, slots=True)
+class Payer:
+    """Who is charged. ``credit_limit_microcredits`` None: no credit account.
+
+    ``budgets_fail_closed``: while the shared store is lost, token budgets refuse (credit always).
+    """
+
+    tenant: str
+    key_id: str
+    tenant_limits: Sequence[Limit] = ()
+    key_limits: Sequence[Limit] = ()
+    credit_limit_microcredits: int | None = None
+    prices: Prices = FREE
+    budgets_fail_closed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the call is to run."""
+
+    pool: str
+    klass: PriorityClass
+
+
+def demands_for(payer: Payer, place: Place, size: CallSize, *, wall_s: float) -> tuple[Demand, ...]:
+    """Raises Rejected(CANNOT_FIT), or LimitExceeded for a limit that is closed (below one unit)."""
+    demands = [
+        _demand(owner, limit, size, wall_s=wall_s, fails_closed=payer.budgets_fail_closed)
+        for owner, limit in _limits(payer)
+        if limit.covers(place.pool, place.klass)
+    ]
+    if payer.credit_limit_microcredits is not None:
+        demands.append(_credit(payer, payer.credit_limit_microcredits, size))
+    return tuple(demands)
+
+
+def actual_for(
+    demands: Sequence[Demand], usage: Usage, *, cached_ratio: float, prices: Prices
+) -> Mapping[BucketKey, float]:
+    """What each bucket is charged. ``cached_ratio`` (0, 0.1, 1): how much a cached token counts.
+
+    What is held only (concurrent, enqueued) is left out: it is released whatever is said.
+    """
+    cached = min(usage.cached_tokens, usage.input_tokens)
+    counted = usage.input_tokens - cached + cached_ratio * cached
+    price = price_microcredits(prices, usage.input_tokens, cached, usage.output_tokens)
+    total = counted + usage.output_tokens
+    owed = {
+        "tpm": total,
+        "itpm": counted,
+        "otpm": float(usage.output_tokens),
+        "rpm": 1.0,
+        "day": total,
+        "month": total,
+        "credit": float(price),
+    }
+    return {d.key: owed[d.key.meter] for d in demands if d.kind is not Kind.LEVEL}
+
+
+def _limits(payer: Payer) -> Iterator[tuple[str, Limit]]:
+    for limit in payer.tenant_limits:
+        yield f"org:{payer.tenant}", limit
+    for limit in payer.key_limits:
+        yield f"key:{payer.tenant}/{payer.key_id}", limit
+
+
+def _demand(
+    owner: str, limit: Limit, size: CallSize, *, wall_s: float, fails_closed: bool
+) -> Demand:
+    meter = METER_NAMED[limit.meter]
+    period = PERIODS[limit.meter](wall_s) if limit.meter in PERIODS else None
+    key = BucketKey(owner, limit.meter, limit.pool, limit.klass, period.name if period else "")
+    _refuse_closed(key, meter, min(limit.amount, limit.capacity))
+    _refuse_unfit(meter, _least(limit.meter, size), limit.capacity)
+    return Demand(
+        key,
+        meter.kind,
+        meter.reason,
+        limit.capacity,
+        min(_wanted(limit, size), limit.capacity),
+        window_s=MINUTE_S * limit.capacity / limit.amount,
+        resets_in_s=period.ends_in_s if period else MINUTE_S,
+        fails_closed=fails_closed,
+    )
+
+
+def _credit(payer: Payer, capacity: int, size: CallSize) -> Demand:
+    key = BucketKey(f"org:{payer.tenant}", "credit")
+    _refuse_closed(key, CREDIT, capacity)
+    tokens_for_capacity = capacity * 1e6 / max(payer.prices.output_per_mtok, 1)
+    worst = price_microcredits(
+        payer.prices, size.worst_input, 0, size.worst_output(tokens_for_capacity)
+    )
+    least = price_microcredits(payer.prices, 0, 0, size.output_cap_tokens or 0)
+    _refuse_unfit(CREDIT, least, capacity)
+    return Demand(
+        key,
+        CREDIT.kind,
+        CREDIT.reason,
+        float(capacity),
+        float(min(worst, capacity)),
+        resets_in_s=CREDIT_LOOK_AGAIN_S,
+    )
+
+
+def _wanted(limit: Limit, size: CallSize) -> float:
+    match limit.meter:
+        case "rpm" | "concurrent":
+            return 1.0
+        case "itpm":
+            return max(1, size.input_tokens)
+        case "otpm":
+            return max(1, size.expected_output)
+        case "day" | "month":
+            return max(1, size.worst_input + size.worst_output(limit.capacity))
+        case _:
+            return max(1, size.input_tokens + size.expected_output)
+
+
+def _least(meter: str, size: CallSize) -> float:
+    """Tokens below which the caller itself rules out that the call stays."""
+    cap = size.output_cap_tokens or 0
+    match meter:
+        case "rpm" | "concurrent":
+            return 1.0
+        case "itpm":
+            return size.least_input
+        case "otpm":
+            return cap
+        case _:
+            return max(size.least_input, cap)
+
+
+def _refuse_unfit(meter: Meter, least: float, capacity: float) -> None:
+    if least > capacity:
+        raise Rejected(
+            Reason.CANNOT_FIT,
+            f"The call needs at least {least:.0f} {meter.unit}; the limit is {capacity:.0f}.",
+        )
+
+
+def _refuse_closed(key: BucketKey, meter: Meter, capacity: float) -> None:
+    if capacity >= 1:
+        return
+    raise LimitExceeded(
+        meter.reason,
+        f"The limit of {meter.unit} is zero.",
+        bucket=str(key),
+        limit=0.0,
+        used=0.0,
+        needed=1.0,
+        retry_after_s=CLOSED_LOOK_AGAIN_S,
+    )
