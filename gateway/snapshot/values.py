@@ -1,0 +1,67 @@
+"""What does the hot path know of the configuration? One immutable object, swapped as a whole.
+
+``version`` is that of the tenancy's version row, which every write that matters raises; each
+decision records it. Prices are microcredits per 1,000 tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tenants.snapshot import KeyValue, TenantValue
+
+
+@dataclass(frozen=True, slots=True)
+class PriceValue:
+    """Microcredits per 1,000 tokens."""
+
+    input: int = 0
+    cached: int = 0
+    output: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaValue:
+    slug: str
+    pool: str
+    kind: str
+    base_url: str
+    state: str  # enabled, draining, disabled
+    slots: int
+    context_tokens: int  # 0: as its pool
+    capabilities: frozenset[str]
+    api_key: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolValue:
+    slug: str
+    replicas: tuple[ReplicaValue, ...]
+    routing: str
+    prices: PriceValue
+    context_tokens: int  # the longest prompt and answer together; 0: unknown
+    endpoints: frozenset[str]  # such as chat/completions
+    capabilities: frozenset[str]  # such as vision, tools
+    ttft_objective_s: float | None
+    tpot_objective_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class AliasValue:
+    """``name`` is what callers ask for, ``upstream_model`` what the pool's replicas call it."""
+
+    name: str
+    pool: str
+    upstream_model: str
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    version: int
+    loaded_at: float  # Unix epoch
+    tenants: Mapping[str, TenantValue]
+    keys: Mapping[str, KeyValue]
+    pools: Mapping[str, PoolValue]
+    aliases: Mapping[str, AliasValue]
+    parameters: Mapping[str, float]  # policy parameters that were changed from their default
