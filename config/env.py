@@ -72,6 +72,12 @@ class Shared(BaseSettings):
         8, ge=1, le=100, validation_alias="FAIRWAY_DATABASE_POOL",
         description="PostgreSQL connections of one process",
     )  # fmt: skip
+    tcp_user_timeout_s: int = Field(
+        30,
+        ge=1,
+        validation_alias="FAIRWAY_TCP_USER_TIMEOUT_S",
+        description="A peer that acknowledges nothing for so long is cut",
+    )
     port: int = Field(8000, ge=1, le=65535, description="Port of manage.py serve")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         "INFO", description="Least severe record that is written"

@@ -92,7 +92,11 @@ CACHES: dict[str, Any] = {
         "BACKEND": "django.core.cache.backends.redis.RedisCache",
         "LOCATION": REDIS_URL,
         "KEY_PREFIX": "fairway",
-        "OPTIONS": {"socket_timeout": 0.5, "socket_connect_timeout": 0.5},
+        "OPTIONS": {
+            "serializer": "config.serializers.JsonSerializer",
+            "socket_timeout": 0.5,
+            "socket_connect_timeout": 0.5,
+        },
     }
     if REDIS_URL
     else {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
@@ -109,7 +113,8 @@ CHANNEL_LAYERS: dict[str, Any] = {
 # Static files: hashed names where collectstatic ran (make run), else straight from the apps.
 STATIC_URL = "static/"
 STATIC_ROOT = VAR_DIR / "static"
-WHITENOISE_USE_FINDERS = not STATIC_ROOT.exists()
+_COLLECTED = (STATIC_ROOT / "staticfiles.json").exists()
+WHITENOISE_USE_FINDERS = not _COLLECTED
 STORAGES = {
     "default": {
         "BACKEND": "django.core.files.storage.FileSystemStorage",
@@ -117,7 +122,7 @@ STORAGES = {
     },
     "staticfiles": {
         "BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"
-        if STATIC_ROOT.exists()
+        if _COLLECTED
         else "django.contrib.staticfiles.storage.StaticFilesStorage"
     },
 }

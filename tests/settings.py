@@ -15,6 +15,7 @@ from pathlib import Path
 _directory = Path(tempfile.mkdtemp(prefix="fairway-tests-"))
 atexit.register(shutil.rmtree, _directory, ignore_errors=True)
 
+(_directory / "static").mkdir()
 os.environ.setdefault("FAIRWAY_DEBUG", "true")
 os.environ.setdefault("FAIRWAY_VAR_DIR", str(_directory))
 os.environ.setdefault("LOG_LEVEL", "WARNING")

@@ -1,0 +1,43 @@
+"""Serves calls, pages or both until SIGTERM, then drains and ends as soon as it is idle."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+SWITCH_INTERVAL_S = 0.0005  # a page's thread may keep the loop waiting so long
+
+
+class Command(BaseCommand):
+    help = "Serve the gateway and its pages."
+    requires_system_checks: list[str] = []  # noqa: RUF012
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--host", default="127.0.0.1")
+        parser.add_argument("--port", type=int, default=settings.PORT, help="0: any free port")
+        parser.add_argument("--role", choices=["all", "gateway", "web"], default="all")
+        parser.add_argument("--workers", type=int, default=1)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if options["workers"] != 1:
+            raise CommandError(
+                "--workers: one process schedules a cell; start further ones with --role web."
+            )
+        from config.asgi import Fronts, Role
+        from config.server import listen, serve
+
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
+        host, port = options["host"], options["port"]
+        try:
+            listener = listen(host, port)
+        except OSError as error:
+            raise CommandError(
+                f"Cannot listen on {host}:{port} ({error.strerror}); choose another with --port."
+            ) from None
+        self.stdout.write(f"listening on http://{host}:{listener.getsockname()[1]}")
+        self.stdout.flush()
+        serve(Fronts(Role(options["role"])), listener)
