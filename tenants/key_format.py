@@ -19,10 +19,8 @@ ID_CHARACTERS = 8
 RANDOM_CHARACTERS = 43
 CHECKSUM_CHARACTERS = 6
 KEY_CHARACTERS = len(PREFIX) + ID_CHARACTERS + 1 + RANDOM_CHARACTERS + CHECKSUM_CHARACTERS
-_ID = re.compile(rf"[0-9A-Za-z]{{{ID_CHARACTERS}}}")
-_KEY = re.compile(
-    rf"{PREFIX}([0-9A-Za-z]{{{ID_CHARACTERS}}})-[0-9A-Za-z]{{{RANDOM_CHARACTERS + CHECKSUM_CHARACTERS}}}"
-)
+_ID = re.compile(r"[0-9A-Za-z]{8}")
+_KEY = re.compile(r"fw-([0-9A-Za-z]{8})-[0-9A-Za-z]{49}")
 
 
 def generate() -> tuple[str, str]:
@@ -55,13 +53,16 @@ def matches(secret: str, pepper: bytes, stored: bytes) -> bool:
 
 
 def _random(characters: int) -> str:
-    return "".join(secrets.choice(ALPHABET) for _ in range(characters))
+    return _base62(secrets.randbelow(len(ALPHABET) ** characters), characters)
 
 
 def _checksum(text: str) -> str:
-    number = zlib.crc32(text.encode())
-    digits = ""
-    for _ in range(CHECKSUM_CHARACTERS):
+    return _base62(zlib.crc32(text.encode()), CHECKSUM_CHARACTERS)
+
+
+def _base62(number: int, characters: int) -> str:
+    digits = []
+    for _ in range(characters):
         number, digit = divmod(number, len(ALPHABET))
-        digits = ALPHABET[digit] + digits
-    return digits
+        digits.append(ALPHABET[digit])
+    return "".join(reversed(digits))

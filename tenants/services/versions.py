@@ -1,0 +1,22 @@
+"""Which configuration is current? One row counts every write that running gateways must see.
+
+``bump`` first, then write: the row's lock makes configuration writers take turns, so that they
+cannot deadlock and each reads what the one before it wrote.
+"""
+
+from __future__ import annotations
+
+from django.db.models import F
+from django.utils import timezone
+
+from tenants.models import ConfigVersion
+
+
+def bump() -> int:
+    """Adds one inside the caller's transaction and returns the new version."""
+    changed = ConfigVersion.objects.filter(id=1).update(
+        version=F("version") + 1, changed_at=timezone.now()
+    )
+    if not changed:
+        ConfigVersion.objects.create(id=1, version=1)
+    return ConfigVersion.objects.values_list("version", flat=True).get(id=1)
