@@ -110,21 +110,21 @@ CHANNEL_LAYERS: dict[str, Any] = {
     else {"BACKEND": "channels.layers.InMemoryChannelLayer"}
 }
 
-# Static files: hashed names where collectstatic ran (make run), else straight from the apps.
+# Static files: collected and hashed (make run), else straight from the apps.
 STATIC_URL = "static/"
+STATICFILES_FINDERS = [
+    "django.contrib.staticfiles.finders.AppDirectoriesFinder",
+    "config.staticfiles.PlotlyFinder",
+]
 STATIC_ROOT = VAR_DIR / "static"
-_COLLECTED = (STATIC_ROOT / "staticfiles.json").exists()
-WHITENOISE_USE_FINDERS = not _COLLECTED
+WHITENOISE_USE_FINDERS = not (STATIC_ROOT / "staticfiles.json").exists()
+WHITENOISE_KEEP_ONLY_HASHED_FILES = True
 STORAGES = {
     "default": {
         "BACKEND": "django.core.files.storage.FileSystemStorage",
         "OPTIONS": {"location": str(VAR_DIR / "files")},
     },
-    "staticfiles": {
-        "BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"
-        if _COLLECTED
-        else "django.contrib.staticfiles.storage.StaticFilesStorage"
-    },
+    "staticfiles": {"BACKEND": "config.staticfiles.CollectedStorage"},
 }
 
 # Sign-in: name and password, rate limited, a second factor if wanted; sessions in the database.

@@ -1,0 +1,24 @@
+# make run      everything on this machine: http://127.0.0.1:$(PORT)
+# make test     installs what tests need, then lint, types and the suite
+# make traffic  drives the running instance with several tenants
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3)
+VENV = .venv/bin/python
+
+run:
+	@$(PYTHON) deploy/install.py run
+	@exec $(VENV) -m deploy.run
+
+test:
+	@$(PYTHON) deploy/install.py test
+	@exec $(VENV) -m deploy.test
+
+traffic:
+	@$(PYTHON) deploy/install.py run
+	@exec $(VENV) -m deploy.traffic $(ARGS)
+
+constraints:
+	@$(PYTHON) deploy/install.py test
+	@$(VENV) -m deploy.freeze
+
+.PHONY: run test traffic constraints

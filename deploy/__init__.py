@@ -1,0 +1,1 @@
+"""How the product is put on a machine: installed, run as a whole, tested, driven."""
