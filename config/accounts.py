@@ -6,6 +6,6 @@ from allauth.account.adapter import DefaultAccountAdapter
 from django.http import HttpRequest
 
 
-class ClosedSignup(DefaultAccountAdapter):  # type: ignore[misc]
+class ClosedSignup(DefaultAccountAdapter):
     def is_open_for_signup(self, request: HttpRequest) -> bool:
         return False

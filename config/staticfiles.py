@@ -1,7 +1,7 @@
 """Where do static files come from, and under which name?
 
-The script that draws figures comes from the installed plotly package itself. After ``collectstatic``
-names carry a hash and files are compressed; without it (development, tests) names are plain.
+The script that draws figures comes from the installed plotly package itself. Once collected,
+names carry a hash and files are compressed; before that (development, tests) names are plain.
 """
 
 from __future__ import annotations

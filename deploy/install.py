@@ -1,8 +1,8 @@
 """Is the virtual environment what ``pyproject.toml`` and ``constraints.txt`` ask for?
 
-Needs Python 3.11 or later and the standard library only. Installs what ``run`` or ``test`` needs and
-leaves a stamp, so that the next time costs a hash of two files. The real model of the demo has wheels
-for common platforms only: where there is none, that is said and the rest goes on.
+Needs Python 3.11 or later and the standard library only. Installs what ``run`` or ``test`` needs
+and leaves a stamp, so that the next time costs a hash of two files. The real model of the demo has
+wheels for common platforms only: where there is none, that is said and the rest goes on.
 """
 
 from __future__ import annotations
