@@ -1,4 +1,4 @@
-"""Where time comes from. Monotonic seconds drive every decision; the wall clock only names periods."""
+"""Where time comes from. Monotonic seconds drive every decision; the wall clock names periods."""
 
 from __future__ import annotations
 
