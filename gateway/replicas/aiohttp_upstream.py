@@ -93,7 +93,8 @@ class AiohttpUpstream:
         key = _object_key(target)
         session = self._sessions.get(key)
         if session is None:
-            session = self._sessions[key] = _new_session()
+            one_shot = self._adapters[target.kind].closes_after_stream
+            session = self._sessions[key] = _new_session(one_shot)
         return session
 
 
@@ -211,9 +212,15 @@ def _credentials(target: ReplicaTarget) -> dict[str, str]:
     return headers
 
 
-def _new_session() -> aiohttp.ClientSession:
+def _new_session(one_shot: bool) -> aiohttp.ClientSession:
+    """``one_shot``: no connection is used twice, whatever the server announces."""
+    connector = (
+        aiohttp.TCPConnector(limit=0, force_close=True)
+        if one_shot
+        else aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_S)
+    )
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_S),
+        connector=connector,
         auto_decompress=False,
         trust_env=False,
         cookie_jar=aiohttp.DummyCookieJar(),

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from types import MappingProxyType
 
 
 class StartedAt(StrEnum):
@@ -46,9 +45,6 @@ class MetricNames:
     cache_info: tuple[str, ...] = ()  # labels block_size and num_gpu_blocks
 
 
-_NOTHING: Mapping[str, object] = MappingProxyType({})
-
-
 @dataclass(frozen=True, slots=True)
 class Adapter:
     """One kind of server. Paths are absolute; ``endpoints`` are the dialect endpoints it can
@@ -61,7 +57,7 @@ class Adapter:
     metrics_path: str | None = None
     metrics: MetricNames = field(default_factory=MetricNames)
     endpoints: frozenset[str] = frozenset({"chat/completions", "completions"})
-    body_extras: Mapping[str, object] = _NOTHING  # merged into every upstream body
+    body_extras: Mapping[str, object] = field(default_factory=dict)  # into every body
     closes_after_stream: bool = False  # announces keep-alive, yet closes the socket after a stream
     done_marker: bool = True  # ends a complete stream with [DONE]
     started_at: StartedAt = StartedAt.FIRST_EVENT

@@ -1,0 +1,53 @@
+"""How the tests of this folder make an attempt."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from gateway.replicas.upstream import AttemptTimeouts, ReplicaTarget, Upstream
+
+CHAT = "/v1/chat/completions"
+SHORT = AttemptTimeouts(connect_s=1.0, headers_s=5.0, idle_s=5.0)
+
+
+def target(url: str, *, kind: str = "vllm", slug: str = "r1", serial: int = 0) -> ReplicaTarget:
+    return ReplicaTarget(slug, "pool", kind, url, "m", "", serial)
+
+
+def chat_body(text: str = "hello world", max_tokens: int = 8, **fields: Any) -> bytes:
+    body = {
+        "model": "m",
+        "messages": [{"role": "user", "content": text}],
+        "max_tokens": max_tokens,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    return msgspec.json.encode(body | fields)
+
+
+async def read(
+    upstream: Upstream,
+    to: ReplicaTarget,
+    body: bytes = b"{}",
+    timeouts: AttemptTimeouts = SHORT,
+    headers: dict[str, str] | None = None,
+) -> bytes:
+    async with upstream.stream(to, CHAT, body, headers or {}, timeouts) as stream:
+        return b"".join([chunk async for chunk in stream.chunks()])
+
+
+def events(raw: bytes) -> list[dict[str, Any]]:
+    """The JSON events of a stream, without [DONE]."""
+    lines = [line[6:] for line in raw.split(b"\n") if line.startswith(b"data: ")]
+    return [msgspec.json.decode(line) for line in lines if line != b"[DONE]"]
+
+
+def text_of(raw: bytes) -> str:
+    deltas = [event["choices"][0]["delta"] for event in events(raw) if event["choices"]]
+    return "".join(delta.get("content") or "" for delta in deltas)
+
+
+def usage_of(raw: bytes) -> dict[str, Any]:
+    return next(event["usage"] for event in reversed(events(raw)) if event.get("usage"))

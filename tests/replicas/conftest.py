@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from gateway.replicas.aiohttp_upstream import AiohttpUpstream
+from tests.fakes.scripted_replica import ScriptedReplica, running
+
+
+@pytest.fixture
+async def upstream() -> AsyncIterator[AiohttpUpstream]:
+    upstream = AiohttpUpstream()
+    yield upstream
+    await upstream.close()
+
+
+@pytest.fixture
+async def replica() -> AsyncIterator[ScriptedReplica]:
+    async with running() as replica:
+        yield replica

@@ -1,0 +1,340 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gzip
+import resource
+import time
+
+import pytest
+
+from gateway.core.errors import ConnectionLost, ReplicaFull, ReplicaUnreachable, UpstreamError
+from gateway.core.reasons import Reason
+from gateway.replicas.aiohttp_upstream import AiohttpUpstream
+from gateway.replicas.upstream import AttemptTimeouts
+from tests.fakes import scripts
+from tests.fakes.scripted_replica import ScriptedReplica, running
+from tests.replicas.calls import CHAT, SHORT, chat_body, read, target, text_of
+
+
+async def failure(
+    upstream: AiohttpUpstream, replica: ScriptedReplica, script: scripts.Script
+) -> UpstreamError:
+    replica.next(script)
+    with pytest.raises(UpstreamError) as caught:
+        await read(upstream, target(replica.url))
+    return caught.value
+
+
+async def test_bytes_arrive_as_they_were_sent(
+    upstream: AiohttpUpstream, replica: ScriptedReplica
+) -> None:
+    script = scripts.tokens(5)
+    sent = b"".join(step.data for step in script.steps if isinstance(step, scripts.Send))
+    for size in (1, 7, 10_000):
+        replica.next(scripts.slow_slices(script, size))
+        assert await read(upstream, target(replica.url)) == sent
+
+
+async def test_request_carries_body_credentials_and_no_ambient_headers(
+    upstream: AiohttpUpstream, replica: ScriptedReplica
+) -> None:
+    to = target(replica.url)
+    await read(upstream, to, chat_body("hi"), headers={"X-Request-Id": "abc"})
+    call = replica.calls[0]
+    assert call.path == CHAT
+    assert call.body == chat_body("hi")
+    assert set(call.headers) == {
+        "host",
+        "x-request-id",
+        "accept",
+        "accept-encoding",
+        "content-type",
+        "content-length",
+    }
+    assert call.headers["accept-encoding"] == "identity"
+
+
+async def test_api_key_of_the_replica_is_sent_and_never_shown(
+    upstream: AiohttpUpstream, replica: ScriptedReplica
+) -> None:
+    to = target(replica.url)
+    keyed = type(to)(to.slug, to.pool, to.kind, to.base_url, to.upstream_model, "secret-1")
+    await read(upstream, keyed)
+    assert replica.calls[0].headers["authorization"] == "Bearer secret-1"
+    assert "secret-1" not in repr(keyed)
+
+
+async def test_connection_is_reused_after_a_clean_end(
+    upstream: AiohttpUpstream, replica: ScriptedReplica
+) -> None:
+    for _ in range(5):
+        await read(upstream, target(replica.url))
+    assert replica.connections == 1
+
+
+async def test_llamacpp_streams_ask_for_close_and_survive_the_keep_alive_lie(
+    upstream: AiohttpUpstream, replica: ScriptedReplica
+) -> None:
+    replica.close_after_stream = True
+    for _ in range(20):
+        await read(upstream, target(replica.url, kind="llamacpp"))
+    assert {call.headers["connection"] for call in replica.calls} == {"close"}
+
+
+async def test_leaving_mid_stream_closes_the_socket_at_once(
+    upstream: AiohttpUpstream, replica: ScriptedReplica
+) -> None:
+    """G5"""
+    lags_s = []
+    for _ in range(20):
+        replica.next(scripts.hang_after(2))
+        async with upstream.stream(target(replica.url), CHAT, b"{}", {}, SHORT) as stream:
+            await anext(aiter(stream.chunks()))
+        left_s = asyncio.get_running_loop().time()
+        call = replica.calls[-1]
+        await call.gone.wait()
+        assert call.gone_at_s is not None
+        lags_s.append(call.gone_at_s - left_s)
+    assert sorted(lags_s)[10] <= 0.010
+
+
+async def test_cancelling_before_headers_closes_the_socket(
+    upstream: AiohttpUpstream, replica: ScriptedReplica
+) -> None:
+    """G5"""
+    replica.next(scripts.hang_before_headers())
+    task = asyncio.create_task(read(upstream, target(replica.url)))
+    call = await replica.arrival()
+    task.cancel()
+    await call.gone.wait()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+@pytest.mark.parametrize("reset", [False, True])
+async def test_cut_body_is_incomplete(
+    upstream: AiohttpUpstream, replica: ScriptedReplica, reset: bool
+) -> None:
+    """Row 43, G12"""
+    for _ in range(20):
+        error = await failure(upstream, replica, scripts.cut_after(2, reset=reset))
+        assert isinstance(error, ConnectionLost)
+        assert error.reason is Reason.UPSTREAM_INCOMPLETE
+
+
+async def test_what_came_before_a_cut_is_delivered(
+    upstream: AiohttpUpstream, replica: ScriptedReplica
+) -> None:
+    """Row 43"""
+    replica.next(scripts.cut_after(2))
+    got = []
+    async with upstream.stream(target(replica.url), CHAT, b"{}", {}, SHORT) as stream:
+        with contextlib.suppress(ConnectionLost):
+            async for chunk in stream.chunks():
+                got.append(chunk)
+    assert text_of(b"".join(got)) == "t0 t1 "
+
+
+async def test_end_of_connection_is_the_end_of_an_unframed_body(
+    upstream: AiohttpUpstream, replica: ScriptedReplica
+) -> None:
+    """Row 43: the caller sees that [DONE] is missing."""
+    replica.next(scripts.ends_without_done())
+    raw = await read(upstream, target(replica.url))
+    assert text_of(raw) == "t0 t1 "
+    assert scripts.DONE not in raw
+
+
+async def test_cut_before_headers_is_lost_not_unreachable(
+    upstream: AiohttpUpstream, replica: ScriptedReplica
+) -> None:
+    for reset in (False, True):
+        error = await failure(upstream, replica, scripts.cut_before_headers(reset=reset))
+        assert isinstance(error, ConnectionLost)
+        assert error.reason is Reason.UPSTREAM_ERROR
+        assert error.retryable
+
+
+async def test_closed_port_is_unreachable(upstream: AiohttpUpstream) -> None:
+    async with running() as replica:
+        url = replica.url
+    with pytest.raises(ReplicaUnreachable):
+        await read(upstream, target(url))
+
+
+async def test_headers_too_late_time_out(
+    upstream: AiohttpUpstream, replica: ScriptedReplica
+) -> None:
+    """Row 40"""
+    replica.next(scripts.hang_before_headers())
+    with pytest.raises(UpstreamError) as caught:
+        await read(upstream, target(replica.url), timeouts=AttemptTimeouts(1.0, 0.05, 1.0))
+    assert caught.value.reason is Reason.UPSTREAM_TIMEOUT
+    await replica.calls[0].gone.wait()
+
+
+async def test_silence_in_the_body_is_a_stall(
+    upstream: AiohttpUpstream, replica: ScriptedReplica
+) -> None:
+    """Row 41"""
+    replica.next(scripts.hang_after(1))
+    with pytest.raises(UpstreamError) as caught:
+        await read(upstream, target(replica.url), timeouts=AttemptTimeouts(1.0, 5.0, 0.05))
+    assert caught.value.reason is Reason.STREAM_STALLED
+    await replica.calls[0].gone.wait()
+
+
+@pytest.mark.parametrize("code", [400, 404, 413, 422])
+async def test_refusals_keep_status_and_body_and_blame_nobody(
+    upstream: AiohttpUpstream, replica: ScriptedReplica, code: int
+) -> None:
+    error = await failure(upstream, replica, scripts.status(code))
+    assert (error.reason, error.status) == (Reason.UPSTREAM_REFUSED, code)
+    assert not error.retryable
+    assert not error.blames_replica
+    assert b"status %d" % code in (error.upstream_body or b"")
+
+
+@pytest.mark.parametrize("code", [429, 503])
+async def test_full_replica_is_a_hint_of_one_to_two_seconds(
+    upstream: AiohttpUpstream, replica: ScriptedReplica, code: int
+) -> None:
+    """Row 48"""
+    hints = []
+    for retry_after in (None, "0", "2", "3600", "tomorrow"):
+        error = await failure(upstream, replica, scripts.status(code, retry_after=retry_after))
+        assert isinstance(error, ReplicaFull)
+        assert not error.blames_replica
+        hints.append(error.retry_after_s)
+    assert hints == [1.0, 1.0, 2.0, 2.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("script", "blamed"),
+    [
+        (scripts.status(500), True),
+        (scripts.html_error(500), True),
+        (scripts.html_error(200), True),
+        (scripts.error_in_200(), True),
+        (scripts.plain(b""), True),
+        (scripts.status(401), False),
+        (scripts.status(501), False),
+    ],
+)
+async def test_failures_are_retryable_and_quote_nothing(
+    upstream: AiohttpUpstream, replica: ScriptedReplica, script: scripts.Script, blamed: bool
+) -> None:
+    """Row 48, G13"""
+    error = await failure(upstream, replica, script)
+    assert error.reason is Reason.UPSTREAM_ERROR
+    assert error.retryable
+    assert error.blames_replica is blamed
+    assert "engine dead" not in error.message
+    assert "html" not in error.message
+
+
+async def test_redirects_are_never_followed(
+    upstream: AiohttpUpstream, replica: ScriptedReplica
+) -> None:
+    """Row 48: no call to another host, the metadata address included."""
+    async with running() as elsewhere:
+        for code in (301, 302, 307, 308):
+            error = await failure(upstream, replica, scripts.redirect(elsewhere.url, code))
+            assert error.reason is Reason.UPSTREAM_ERROR
+        replica.routes["/health"] = scripts.redirect(elsewhere.url)
+        answer = await upstream.get(target(replica.url), "/health", timeout_s=1.0, max_bytes=1000)
+        assert answer.status == 307
+        assert elsewhere.connections == 0
+
+
+async def test_proxies_of_the_environment_are_not_used(
+    upstream: AiohttpUpstream, replica: ScriptedReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    assert text_of(await read(upstream, target(replica.url))) == "t0 t1 t2 "
+
+
+async def test_compressed_bomb_is_refused_unread(
+    upstream: AiohttpUpstream, replica: ScriptedReplica
+) -> None:
+    """Row 46"""
+    bomb = gzip.compress(bytes(200_000_000), compresslevel=1)
+    before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    error = await failure(upstream, replica, scripts.compressed(bomb))
+    assert error.reason is Reason.UPSTREAM_ERROR
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib <= 2048
+
+
+async def test_huge_error_body_is_cut(upstream: AiohttpUpstream, replica: ScriptedReplica) -> None:
+    """G21: a 100 MB error body is read to 64 KiB only."""
+    error = await failure(upstream, replica, scripts.status(400, body=bytes(100_000_000)))
+    assert len(error.upstream_body or b"") == 65_536
+
+
+async def test_reading_ahead_is_bounded(
+    upstream: AiohttpUpstream, replica: ScriptedReplica
+) -> None:
+    """Row 45: a consumer that stops reading stops the replica."""
+    replica.next(scripts.endless_line(100_000_000))
+    async with upstream.stream(target(replica.url), CHAT, b"{}", {}, SHORT) as stream:
+        chunks = aiter(stream.chunks())
+        await anext(chunks)
+        call = replica.calls[0]
+        last = -1
+        while call.sent_bytes != last:  # until the replica is blocked by back-pressure
+            last = call.sent_bytes
+            await asyncio.sleep(0.05)
+        assert call.sent_bytes <= 8_000_000  # mostly the kernel's socket buffers
+        assert max([len(await anext(chunks)) for _ in range(20)]) <= 256 * 1024
+
+
+async def test_hung_replica_does_not_slow_its_neighbours(upstream: AiohttpUpstream) -> None:
+    """R15"""
+    async with running() as hung, running() as healthy:
+        hung.default = scripts.hang_before_headers()
+        to_hung = [read(upstream, target(hung.url, slug="hung")) for _ in range(200)]
+        stuck = [asyncio.create_task(one) for one in to_hung]
+        await hung.arrival(200)
+        started_s = time.perf_counter()
+        for _ in range(20):
+            await read(upstream, target(healthy.url, slug="healthy"))
+        assert (time.perf_counter() - started_s) / 20 <= 0.05
+        for task in stuck:
+            task.cancel()
+        await asyncio.gather(*stuck, return_exceptions=True)
+
+
+async def test_same_slug_with_another_serial_is_another_pool(
+    upstream: AiohttpUpstream, replica: ScriptedReplica
+) -> None:
+    """R6"""
+    await read(upstream, target(replica.url, serial=1))
+    await read(upstream, target(replica.url, serial=2))
+    assert replica.connections == 2
+    await upstream.forget(target(replica.url, serial=1))
+    await read(upstream, target(replica.url, serial=2))
+    assert replica.connections == 2
+
+
+async def test_probe_answers_with_any_status_and_a_bounded_body(
+    upstream: AiohttpUpstream, replica: ScriptedReplica
+) -> None:
+    """R17"""
+    to = target(replica.url)
+    replica.routes["/metrics"] = scripts.plain(b"x" * 1000, code=500)
+    answer = await upstream.get(to, "/metrics", timeout_s=1.0, max_bytes=1000)
+    assert (answer.status, len(answer.body)) == (500, 1000)
+    with pytest.raises(UpstreamError, match="too long"):
+        await upstream.get(to, "/metrics", timeout_s=1.0, max_bytes=999)
+
+
+async def test_probe_of_a_hung_replica_ends_in_time(
+    upstream: AiohttpUpstream, replica: ScriptedReplica
+) -> None:
+    """R17"""
+    replica.routes["/health"] = scripts.hang_before_headers()
+    with pytest.raises(UpstreamError) as caught:
+        await upstream.get(target(replica.url), "/health", timeout_s=0.05, max_bytes=1000)
+    assert caught.value.reason is Reason.UPSTREAM_TIMEOUT
