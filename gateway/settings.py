@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import ipaddress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from annotated_types import Gt
+from annotated_types import Ge, Gt, Le
+from pydantic import BeforeValidator
 
 Seconds = Annotated[float, Gt(0)]
+
+
+def _networks(value: object) -> object:
+    """Comma-separated networks, each well formed. Raises ValueError."""
+    if not isinstance(value, str):
+        return value
+    names = tuple(part.strip() for part in value.split(",") if part.strip())
+    for name in names:
+        ipaddress.ip_network(name)
+    return names
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,3 +37,8 @@ class GatewaySettings:
     body_timeout_s: Seconds = 10.0
     drain_grace_s: Seconds = 30.0
     keep_alive_s: Seconds = 15.0  # silence after which a committed stream gets a comment
+    replica_networks: Annotated[tuple[str, ...], BeforeValidator(_networks)] = ()  # loopback or
+    # link-local networks where replicas may be, which are refused otherwise
+    active_calls: Annotated[int, Ge(16), Le(1_000_000)] = 16_384  # at once; 2 KiB of disk each
+    ledger_spool_bytes: Annotated[int, Ge(1_000_000)] = 1024 * 1024 * 1024  # database away
+    tenant_labels: Annotated[int, Ge(1), Le(10_000)] = 100  # of metrics; the rest is "other"

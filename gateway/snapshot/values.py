@@ -1,7 +1,7 @@
 """What does the hot path know of the configuration? One immutable object, swapped as a whole.
 
 ``version`` is that of the tenancy's version row, which every write that matters raises; each
-decision records it. Prices are microcredits per 1,000 tokens.
+decision records it.
 """
 
 from __future__ import annotations
@@ -9,20 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from gateway.core.cost import Prices
 from tenants.snapshot import KeyValue, TenantValue
 
 
 @dataclass(frozen=True, slots=True)
-class PriceValue:
-    """Microcredits per 1,000 tokens."""
-
-    input: int = 0
-    cached: int = 0
-    output: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class ReplicaValue:
+    """``serial`` names the object: a replica removed and added again under its slug has another."""
+
     slug: str
     pool: str
     kind: str
@@ -30,7 +24,9 @@ class ReplicaValue:
     state: str  # enabled, draining, disabled
     slots: int
     context_tokens: int  # 0: as its pool
+    kv_tokens: int
     capabilities: frozenset[str]
+    serial: int
     api_key: str = field(default="", repr=False)
 
 
@@ -39,7 +35,7 @@ class PoolValue:
     slug: str
     replicas: tuple[ReplicaValue, ...]
     routing: str
-    prices: PriceValue
+    prices: Prices
     context_tokens: int  # the longest prompt and answer together; 0: unknown
     endpoints: frozenset[str]  # such as chat/completions
     capabilities: frozenset[str]  # such as vision, tools
@@ -64,4 +60,8 @@ class Snapshot:
     keys: Mapping[str, KeyValue]
     pools: Mapping[str, PoolValue]
     aliases: Mapping[str, AliasValue]
-    parameters: Mapping[str, float]  # policy parameters that were changed from their default
+    parameters: Mapping[tuple[str, str], float]  # (name, pool or *) -> what an operator set
+
+    def parameter(self, name: str, pool: str) -> float | None:
+        """The pool's value, else that of all pools, else None: the default of the code."""
+        return self.parameters.get((name, pool), self.parameters.get((name, "*")))

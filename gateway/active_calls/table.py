@@ -2,7 +2,7 @@
 
 A file mapped into memory holds one slot of fixed size per admitted call: what was reserved for
 it and how many tokens it has received. Writing a count is one store into memory, O(1), without a
-system call; the kernel keeps the page when the process dies. `active_recovery` reads it at the
+system call; the kernel keeps the page when the process dies. `recover` reads it at the
 next start, so that each call is settled by what it really received.
 
 Rules:
@@ -23,9 +23,9 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from gateway import active_layout as layout
-from gateway.active_layout import Opening, Phase
-from gateway.active_recovery import lock_table, set_aside
+from gateway.active_calls import layout
+from gateway.active_calls.layout import Opening, Phase
+from gateway.active_calls.recovery import lock_table, set_aside
 from gateway.core.errors import Rejected
 from gateway.core.reasons import Reason
 
@@ -83,9 +83,10 @@ class ActiveCall:
         self.enter(Phase.DISPATCHED)
 
     def free(self) -> int:
-        """For the table only. Returns the place of the slot."""
-        layout.TAKEN.pack_into(self._memory, self._at, 0)
-        return self._at
+        """For the table only. Returns the place of the slot; later writes do not reach it."""
+        at, self._at = self._at, layout.SCRAP_AT
+        layout.TAKEN.pack_into(self._memory, at, 0)
+        return at
 
     def _write_opening(self) -> None:
         text = layout.pack_opening(self.opening)
@@ -101,7 +102,7 @@ class ActiveCalls:
     """The table. `open` on the loop; `close` from any thread."""
 
     def __init__(self, path: Path, capacity: int = DEFAULT_CAPACITY) -> None:
-        """An existing file is set aside for `active_recovery.recover`. Raises OSError with a
+        """An existing file is set aside for `recover`. Raises OSError with a
         sentence for the operator when another process owns it or the disk has no room for it."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self.capacity = capacity

@@ -24,8 +24,8 @@ from django.db import Error as DatabaseError
 
 from gateway.core.records import CallRecord
 from gateway.degradation import Degradation
-from gateway.journal import Journal
-from gateway.segments import read_segment
+from gateway.ledger.journal import Journal
+from gateway.ledger.segments import read_segment
 
 ROWS = 500  # per insert
 RETRY_S = 0.5

@@ -20,6 +20,7 @@ MAGIC = b"FWACTIVE"
 LAYOUT = 1
 HEADER_BYTES = 4096
 SLOT_BYTES = 2048
+SCRAP_AT = HEADER_BYTES - SLOT_BYTES  # a slot that nobody reads, for writes that come too late
 
 HEADER = struct.Struct("<8sIIQ")  # magic, layout, bytes per slot, slots
 FIXED = struct.Struct("<BBHIdIII64s")

@@ -23,7 +23,7 @@ import msgspec
 from gateway.core.events import CallEnded, Event
 from gateway.core.records import CallRecord
 from gateway.degradation import Degradation
-from gateway.segments import Segments, read_segment
+from gateway.ledger.segments import Segments, read_segment
 
 FLUSH_INTERVAL_S = 0.2
 BATCH_RECORDS = 2_000  # encoded and synced at once

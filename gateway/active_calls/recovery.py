@@ -13,7 +13,7 @@ import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from gateway.active_layout import (
+from gateway.active_calls.layout import (
     HEADER,
     HEADER_BYTES,
     LAYOUT,
