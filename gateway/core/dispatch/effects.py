@@ -1,12 +1,12 @@
 """What goes into a dispatcher and what comes out of it: plain values only.
 
-Plain values so that the scheduler can live in another process, and so that the simulator can run the
-same object from its event heap.
+Plain values so that the scheduler can live in another process, and so that the simulator can run
+the same object from its event heap.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gateway.core.priority import PriorityClass
 from gateway.core.reasons import Reason
@@ -98,7 +98,8 @@ class PoolConfig:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaHealth:
-    """``admits``: may be given new calls. ``slot_cap``: slow start and half-open; None = its slots."""
+    """``admits``: may be given new calls. ``slot_cap``: slow start and half-open; None = its
+    slots."""
 
     slug: str
     admits: bool
@@ -126,3 +127,4 @@ class PoolView:
     replica_slots: dict[str, int]  # as limited now
     oldest_arrival_s: float | None
     service: dict[str, float]  # tenant -> service cost dispatched and corrected, since start
+    replica_unstarted: dict[str, int] = field(default_factory=dict)  # no upstream event yet

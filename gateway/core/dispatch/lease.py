@@ -1,0 +1,40 @@
+"""One grant that has not been released: the slot it holds and what its flow was charged.
+
+A lease refers to the replica object, not to its name, and is released exactly once.
+
+While a stream runs its charge is max(estimate, what it has consumed so far): the part of an
+estimate that is not used is given back at the end, since more tokens may come. Costs are service
+tokens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gateway.core.cost import service_cost
+from gateway.core.dispatch.effects import Ticket, Usage
+from gateway.core.queues.call import Charge
+from gateway.core.routing.replica import Replica
+
+
+@dataclass(slots=True, eq=False)
+class Lease:
+    ticket: Ticket
+    replica: Replica
+    charge: Charge
+
+    def cost_so_far(self, output_tokens: int) -> float:
+        """At least what is charged already."""
+        return max(self.charge.cost, service_cost(self.ticket.input_tokens, 0, output_tokens))
+
+    def final_cost(self, usage: Usage | None, *, refund: bool) -> float:
+        """None: unknown, the charge stands. ``refund``: it failed before its first content."""
+        if refund:
+            return 0.0
+        if usage is None:
+            return self.charge.cost
+        return service_cost(usage.input_tokens, usage.cached_tokens, usage.output_tokens)
+
+
+def estimated_cost(ticket: Ticket) -> float:
+    return service_cost(ticket.input_tokens, 0, ticket.output_tokens)

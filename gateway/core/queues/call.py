@@ -1,0 +1,81 @@
+"""What a queue knows of a call that waits, and what a flow was charged for one that left.
+
+Times are monotonic seconds. Costs are service tokens: input weighs 1, cached input 0.1, output 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass
+from typing import Protocol
+
+from gateway.core.dispatch.effects import Ticket
+from gateway.core.queues.lane import Lane
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QueuedCall:
+    """Compared by identity. Lower ``sequence`` goes first among equals; a call that asks again
+    draws from a lower range than every first-time call."""
+
+    ticket: Ticket
+    lane: Lane
+    sequence: int
+    queued_s: float
+    expires_s: float
+    cost: float  # estimate
+
+
+@dataclass(slots=True, eq=False)
+class Charge:
+    """What a flow carries for one call in flight. The weight is the one at dispatch, so that a
+    refund takes back exactly what was charged, whatever the weight is now."""
+
+    tenant: str
+    weight: float
+    cost: float
+
+
+class CallQueue(Protocol):
+    """The calls of one class in one pool. Every policy passes one conformance suite.
+
+    A tenant is *held* while it has calls in flight: what is known of it must not be forgotten.
+    """
+
+    def __len__(self) -> int: ...
+
+    def push(self, call: QueuedCall) -> None: ...
+
+    def discard(self, call: QueuedCall) -> None:
+        """The call leaves without a slot. It must be in the queue."""
+        ...
+
+    def head(self, free: Set[str]) -> QueuedCall | None:
+        """The next call that a replica of ``free`` may run; it stays in the queue."""
+        ...
+
+    def dispatch(self, call: QueuedCall) -> Charge:
+        """The call leaves for a slot: its estimate is charged and its tenant is held."""
+        ...
+
+    def correct(self, charge: Charge, cost: float) -> None:
+        """The call turned out to cost ``cost`` in all."""
+        ...
+
+    def hold(self, tenant: str) -> None: ...
+
+    def let_go(self, tenant: str) -> None:
+        """Ends one hold."""
+        ...
+
+    def set_weights(self, weights: dict[str, float]) -> None:
+        """From now on. Absent = 1."""
+        ...
+
+    def widened(self, slugs: frozenset[str]) -> None:
+        """These replicas can admit calls and could not before."""
+        ...
+
+    def lanes(self) -> dict[Lane, int]:
+        """Calls that wait, per lane."""
+        ...

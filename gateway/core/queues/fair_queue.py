@@ -1,0 +1,222 @@
+"""Whose call goes next, so that every tenant receives service in proportion to its weight?
+
+Start-time fair queueing with correction, for the calls of one class in one pool. The calls of a
+tenant are a *flow*. Every flow f holds one number, its *start tag* F_f: the service it has
+received, divided by its weight w_f, on a scale that all flows share. The queue holds one more, the
+*virtual time* V.
+
+Rules
+  arrival     a call that finds its flow without waiting calls lifts it: F_f = max(F_f, V)
+  order       least (F_f, sequence) first: by start tag, never by finish tag
+  dispatch    V = max(V, F_f), then F_f += estimate / w_f
+  correction  while it streams and when it ends: F_f += (actual - charged) / w_f
+  refund      a call that failed before its first content costs 0: F_f falls by what it was charged
+  again       a call that returns after a refund goes before the other calls of its flow, without a
+              lift
+  wider       a flow that waits for named replicas is lifted when it may use one more of them
+  idle        once nothing waits and nothing runs, V = max(V, all F_f)
+
+Why each rule. The lift makes idleness earn no credit: a tenant that comes back competes from now on
+and does not catch up on the hours it was away. Start order lets a light tenant's first call go at
+once however large it is; finish order would hold it back for its own size. V follows the calls that
+are dispatched, not the least tag of the active flows: a tenant that can use only one busy replica
+falls behind, and the least tag would stay behind with it and grant every newcomer that old credit.
+Estimates may be wrong, since the length of an answer is unknown: the correction makes the tags true
+at the end, and while a stream outgrows its estimate, already before.
+
+Invariants
+  * V never falls. F_f of a waiting flow that is not limited by its replicas is >= V less the
+    corrections of its own calls.
+  * A flow without waiting calls and without calls in flight is forgotten once F_f <= V: the lift
+    would give it V. What remains is bounded by the tenants seen since the queue was last empty and
+    idle.
+  * For flows f, g that both always wait and may use the same replicas, over any interval:
+    |W_f/w_f - W_g/w_g| <= (D + 1) (l_f/w_f + l_g/w_g)
+    with D slots, W the service received, l the largest cost of a call.
+  * A decision costs O(log flows) per lane, whatever the number of calls.
+
+Units: costs are service tokens (1 * uncached input + 0.1 * cached input + 2 * output), tags are
+service tokens per unit of weight. It does not know replicas beyond their names, slots, bounds or
+deadlines.
+
+Sources: Goyal, Vin, Cheng, "Start-time Fair Queueing" (SIGCOMM'96), sections 2 and 3; Jin, Chase,
+Kaur, "Interposed Proportional Sharing" (SIGMETRICS'04) for SFQ(D); Sheng et al., "Fairness in
+Serving Large Language Models" (OSDI'24) for the lift and the service of tokens; Kubernetes API
+Priority and Fairness (KEP-1040) for "charge a guess, correct at the end".
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Set
+
+from gateway.core.queues.call import Charge, QueuedCall
+from gateway.core.queues.lane import Lane
+from gateway.core.queues.tag_heap import Line, TagHeap
+
+
+class Flow:
+    """One tenant. ``tag`` is F_f; ``held`` counts what forbids to forget it besides waiting
+    calls."""
+
+    __slots__ = ("held", "lines", "parked", "tag", "tenant")
+
+    def __init__(self, tenant: str, tag: float) -> None:
+        self.tenant = tenant
+        self.tag = tag
+        self.held = 0
+        self.lines: dict[Lane, Line] = {}
+        self.parked = False  # has an entry among the idle ones
+
+
+class StartTimeFairQueue:
+    """Implements ``CallQueue``."""
+
+    def __init__(self, weights: dict[str, float]) -> None:
+        self._weights = weights
+        self._virtual_time = 0.0
+        self._flows: dict[str, Flow] = {}
+        self._heaps: dict[Lane, TagHeap] = {}
+        self._idle: list[tuple[float, str]] = []
+        self._waiting = 0
+        self._held = 0
+
+    def __len__(self) -> int:
+        return self._waiting
+
+    @property
+    def virtual_time(self) -> float:
+        return self._virtual_time
+
+    def tags(self) -> dict[str, float]:
+        """F_f of every flow that is remembered."""
+        return {tenant: flow.tag for tenant, flow in self._flows.items()}
+
+    def lanes(self) -> dict[Lane, int]:
+        counts = dict.fromkeys(self._heaps, 0)
+        for flow in self._flows.values():
+            for lane, line in flow.lines.items():
+                counts[lane] += len(line)
+        return counts
+
+    def set_weights(self, weights: dict[str, float]) -> None:
+        self._weights = weights
+
+    # Calls in and out
+
+    def push(self, call: QueuedCall) -> None:
+        flow = self._flow(call.ticket.tenant)
+        if not call.ticket.again and self._is_newcomer(flow, call.lane):
+            self._lift(flow)
+        line = flow.lines.setdefault(call.lane, Line(flow.tenant))
+        line.append(call)
+        if call.lane not in self._heaps:
+            self._heaps[call.lane] = TagHeap(self._tag_of)
+        self._waiting += 1
+        self._rekey(flow)
+
+    def discard(self, call: QueuedCall) -> None:
+        flow = self._flows[call.ticket.tenant]
+        self._take_out(flow, call)
+        self._forget_if_idle(flow)
+
+    def head(self, free: Set[str]) -> QueuedCall | None:
+        reachable = [heap.least() for lane, heap in self._heaps.items() if lane.meets(free)]
+        entries = [entry for entry in reachable if entry is not None]
+        return min(entries, key=lambda entry: entry[:2])[3].first() if entries else None
+
+    def dispatch(self, call: QueuedCall) -> Charge:
+        flow = self._flows[call.ticket.tenant]
+        self.hold(flow.tenant)
+        self._take_out(flow, call)
+        self._advance(flow.tag)
+        charge = Charge(flow.tenant, self._weights.get(flow.tenant, 1.0), 0.0)
+        self.correct(charge, call.cost)
+        return charge
+
+    # Service
+
+    def correct(self, charge: Charge, cost: float) -> None:
+        flow = self._flows[charge.tenant]
+        flow.tag += (cost - charge.cost) / charge.weight
+        if cost < charge.cost:
+            self._rekey(flow)
+        charge.cost = cost
+
+    def hold(self, tenant: str) -> None:
+        self._flow(tenant).held += 1
+        self._held += 1
+
+    def let_go(self, tenant: str) -> None:
+        flow = self._flows[tenant]
+        flow.held -= 1
+        self._held -= 1
+        assert flow.held >= 0
+        self._forget_if_idle(flow)
+
+    def widened(self, slugs: frozenset[str]) -> None:
+        for flow in self._flows.values():
+            if any(lane.limited and lane.meets(slugs) for lane in flow.lines):
+                self._lift(flow)
+
+    # Rules that a variant may change
+
+    def _tag_of(self, line: Line) -> float:
+        return self._flows[line.tenant].tag
+
+    def _lift(self, flow: Flow) -> None:
+        flow.tag = max(flow.tag, self._virtual_time)
+
+    def _advance(self, tag: float) -> None:
+        self._virtual_time = max(self._virtual_time, tag)
+        while self._idle and self._idle[0][0] <= self._virtual_time:
+            _, tenant = heapq.heappop(self._idle)
+            flow = self._flows.get(tenant)
+            if flow is not None:
+                flow.parked = False
+                self._forget_if_idle(flow)
+
+    # Bookkeeping
+
+    def _flow(self, tenant: str) -> Flow:
+        flow = self._flows.get(tenant)
+        if flow is None:
+            flow = self._flows[tenant] = Flow(tenant, self._virtual_time)
+        return flow
+
+    def _is_newcomer(self, flow: Flow, lane: Lane) -> bool:
+        if lane in flow.lines:
+            return False
+        return not any(lane.within(other) for other in flow.lines)
+
+    def _rekey(self, flow: Flow) -> None:
+        for lane, line in flow.lines.items():
+            self._heaps[lane].update(line)
+
+    def _take_out(self, flow: Flow, call: QueuedCall) -> None:
+        line = flow.lines[call.lane]
+        line.remove(call)
+        self._waiting -= 1
+        if line:
+            return
+        del flow.lines[call.lane]
+        heap = self._heaps[call.lane]
+        heap.drop(line)
+        if not heap:
+            del self._heaps[call.lane]
+
+    def _forget_if_idle(self, flow: Flow) -> None:
+        if not self._waiting and not self._held:
+            self._end_busy_period()
+        elif not flow.lines and not flow.held:
+            if flow.tag <= self._virtual_time:
+                self._flows.pop(flow.tenant, None)
+            elif not flow.parked:
+                flow.parked = True
+                heapq.heappush(self._idle, (flow.tag, flow.tenant))
+
+    def _end_busy_period(self) -> None:
+        highest = max((flow.tag for flow in self._flows.values()), default=0.0)
+        self._virtual_time = max(self._virtual_time, highest)
+        self._flows.clear()
+        self._idle.clear()

@@ -1,0 +1,61 @@
+"""Who came first? The baseline that every fairness scenario must fail: it knows no tenants.
+
+Invariant: among the calls that a free replica may run, the least sequence leaves first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+from gateway.core.queues.call import Charge, QueuedCall
+from gateway.core.queues.lane import Lane
+from gateway.core.queues.tag_heap import Line
+
+
+class FifoQueue:
+    """Implements ``CallQueue``."""
+
+    def __init__(self, weights: dict[str, float]) -> None:
+        del weights  # first come, first served knows none
+        self._lines: dict[Lane, Line] = {}
+        self._waiting = 0
+
+    def __len__(self) -> int:
+        return self._waiting
+
+    def push(self, call: QueuedCall) -> None:
+        self._lines.setdefault(call.lane, Line("")).append(call)
+        self._waiting += 1
+
+    def discard(self, call: QueuedCall) -> None:
+        line = self._lines[call.lane]
+        line.remove(call)
+        self._waiting -= 1
+        if not line:
+            del self._lines[call.lane]
+
+    def head(self, free: Set[str]) -> QueuedCall | None:
+        heads = [line.first() for lane, line in self._lines.items() if lane.meets(free)]
+        return min(heads, key=lambda call: call.sequence, default=None)
+
+    def dispatch(self, call: QueuedCall) -> Charge:
+        self.discard(call)
+        return Charge(call.ticket.tenant, 1.0, call.cost)
+
+    def correct(self, charge: Charge, cost: float) -> None:
+        charge.cost = cost
+
+    def hold(self, tenant: str) -> None:
+        """Nothing is remembered of a tenant."""
+
+    def let_go(self, tenant: str) -> None:
+        """Nothing is remembered of a tenant."""
+
+    def set_weights(self, weights: dict[str, float]) -> None:
+        """First come, first served knows no weights."""
+
+    def widened(self, slugs: frozenset[str]) -> None:
+        """Nothing is owed to anybody."""
+
+    def lanes(self) -> dict[Lane, int]:
+        return {lane: len(line) for lane, line in self._lines.items()}

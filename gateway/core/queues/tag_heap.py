@@ -1,0 +1,103 @@
+"""Which line of one lane has the least key, when keys change while their lines wait?
+
+A line is the calls of one flow in one lane. The heap holds one live entry per line. A key that grew
+is noticed when its entry reaches the top and is put back with the new key (no work at the time of
+the change); a key that fell gets a new entry at once and leaves the old one dead. Dead entries are
+dropped at the top, and all of them once they outnumber the live ones.
+
+Invariants: the live entry of a line is never above its true key; entries <= 2 * lines + 64. Every
+operation is O(log lines) amortised, whatever the number of calls.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+
+from gateway.core.queues.call import QueuedCall
+
+_SLACK = 64
+
+Entry = tuple[float, int, int, "Line"]  # tag, sequence of the first call, tie-break, line
+
+
+class Line:
+    """First-come order, those that ask again before the others."""
+
+    __slots__ = ("_again", "_fresh", "entry", "tenant")
+
+    def __init__(self, tenant: str) -> None:
+        self.tenant = tenant
+        self.entry: Entry | None = None
+        self._again: OrderedDict[str, QueuedCall] = OrderedDict()
+        self._fresh: OrderedDict[str, QueuedCall] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._again) + len(self._fresh)
+
+    def append(self, call: QueuedCall) -> None:
+        calls = self._again if call.ticket.again else self._fresh
+        calls[call.ticket.call_id] = call
+
+    def remove(self, call: QueuedCall) -> None:
+        calls = self._again if call.ticket.again else self._fresh
+        del calls[call.ticket.call_id]
+
+    def first(self) -> QueuedCall:
+        return next(iter((self._again or self._fresh).values()))
+
+    def __iter__(self) -> Iterator[QueuedCall]:
+        yield from self._again.values()
+        yield from self._fresh.values()
+
+
+class TagHeap:
+    """``tag_of(line)`` is the present tag of a line that is not empty."""
+
+    def __init__(self, tag_of: Callable[[Line], float]) -> None:
+        self._tag_of = tag_of
+        self._entries: list[Entry] = []
+        self._lines = 0
+        self._pushed = 0
+
+    def __len__(self) -> int:
+        """Lines."""
+        return self._lines
+
+    def update(self, line: Line) -> None:
+        """After a call was added to ``line`` or its tag fell."""
+        if line.entry is None:
+            self._lines += 1
+        elif (self._tag_of(line), line.first().sequence) >= line.entry[:2]:
+            return
+        line.entry = self._entry(line)
+        heapq.heappush(self._entries, line.entry)
+        if len(self._entries) > 2 * self._lines + _SLACK:
+            self._compact()
+
+    def drop(self, line: Line) -> None:
+        """The line has no calls left."""
+        line.entry = None
+        self._lines -= 1
+
+    def least(self) -> Entry | None:
+        while self._entries:
+            entry = self._entries[0]
+            line = entry[3]
+            if line.entry is not entry:
+                heapq.heappop(self._entries)
+            elif entry[:2] == (self._tag_of(line), line.first().sequence):
+                return entry
+            else:
+                line.entry = self._entry(line)
+                heapq.heapreplace(self._entries, line.entry)
+        return None
+
+    def _entry(self, line: Line) -> Entry:
+        self._pushed += 1
+        return (self._tag_of(line), line.first().sequence, self._pushed, line)
+
+    def _compact(self) -> None:
+        self._entries = [entry for entry in self._entries if entry[3].entry is entry]
+        heapq.heapify(self._entries)

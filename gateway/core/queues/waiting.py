@@ -1,0 +1,140 @@
+"""Every call of one pool that waits: who is next, who is late, who is stranded.
+
+Puts the class order, one fair queue per class, the load counts and the expiry heap behind one face,
+so that a call enters and leaves all of them together.
+
+Invariant: a call is in all parts or in none; ``len`` counts the calls that wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from itertools import count
+
+from gateway.core.dispatch.effects import PoolConfig, Ticket
+from gateway.core.priority import PriorityClass
+from gateway.core.queues.call import CallQueue, Charge, QueuedCall
+from gateway.core.queues.class_order import Choice, ClassOrder
+from gateway.core.queues.expiry import ExpiryHeap
+from gateway.core.queues.lane import ANYWHERE, Lane
+from gateway.core.queues.load import QueueLoad
+from gateway.core.queues.registry import queue_policy
+
+_AGAIN_FROM = -(2**62)  # calls that ask again draw from here: before every first-time call
+
+
+class WaitingCalls:
+    def __init__(self, config: PoolConfig) -> None:
+        self.load = QueueLoad()
+        self._calls: dict[str, QueuedCall] = {}
+        self._order = ClassOrder()
+        self._expiry = ExpiryHeap()
+        self._queues = self._new_queues(config)
+        self._fresh_sequence = count()
+        self._again_sequence = count(_AGAIN_FROM)
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def __contains__(self, call_id: str) -> bool:
+        return call_id in self._calls
+
+    def queue(self, klass: PriorityClass) -> CallQueue:
+        return self._queues[klass]
+
+    def add(self, ticket: Ticket, *, cost: float, now_s: float, wait_limit_s: float) -> QueuedCall:
+        """Each stay in the queue has the wait limit of its class; the deadline bounds them all."""
+        assert ticket.call_id not in self._calls
+        call = QueuedCall(
+            ticket=ticket,
+            lane=lane_of(ticket),
+            sequence=next(self._again_sequence if ticket.again else self._fresh_sequence),
+            queued_s=now_s,
+            expires_s=min(now_s + wait_limit_s, ticket.deadline_s),
+            cost=cost,
+        )
+        self._calls[ticket.call_id] = call
+        self._queues[ticket.klass].push(call)
+        self._expiry.add(call)
+        self.load.add(call)
+        return call
+
+    def discard(self, call_id: str) -> QueuedCall | None:
+        """The call leaves without a slot. None: it does not wait."""
+        call = self._calls.get(call_id)
+        if call is not None:
+            self._queues[call.ticket.klass].discard(call)
+            self._forget(call)
+        return call
+
+    def choose(self, free: Set[str], now_s: float) -> Choice | None:
+        """The call that goes next, given the replicas with a free slot. It stays in the queue."""
+        heads = {}
+        for klass, queue in self._queues.items():
+            head = queue.head(free) if len(queue) else None
+            if head is not None:
+                heads[klass] = head
+        return self._order.choose(heads, now_s)
+
+    def dispatch(self, choice: Choice) -> Charge:
+        call = choice.call
+        charge = self._queues[call.ticket.klass].dispatch(call)
+        self._forget(call)
+        batch_waits = len(self._queues[PriorityClass.BATCH]) > 0
+        self._order.dispatched(choice, batch_waits=batch_waits)
+        return charge
+
+    @property
+    def next_expiry_s(self) -> float | None:
+        return self._expiry.next_s
+
+    def first_due(self, now_s: float) -> QueuedCall | None:
+        """A call whose time is over. It stays in the queue."""
+        return self._expiry.first_due(now_s)
+
+    def stranded(self, admitting: Set[str]) -> list[QueuedCall]:
+        """Calls that no replica of ``admitting`` may run. Reads every call only if a lane is cut
+        off."""
+        cut_off = {
+            lane
+            for queue in self._queues.values()
+            for lane in queue.lanes()
+            if not lane.meets(admitting)
+        }
+        return [call for call in self._calls.values() if call.lane in cut_off] if cut_off else []
+
+    def oldest_arrival_s(self) -> float | None:
+        return min((call.ticket.arrived_s for call in self._calls.values()), default=None)
+
+    def all_ids(self) -> list[str]:
+        return list(self._calls)
+
+    def widened(self, slugs: frozenset[str]) -> None:
+        for queue in self._queues.values():
+            queue.widened(slugs)
+
+    def set_weights(self, weights: dict[str, float]) -> None:
+        for queue in self._queues.values():
+            queue.set_weights(weights)
+
+    def change_policy(self, config: PoolConfig) -> None:
+        """Every waiting call moves to queues of the new policy, in its order of arrival there.
+        Holds and charges of calls in flight are the caller's to renew."""
+        self._queues = self._new_queues(config)
+        for call in sorted(self._calls.values(), key=lambda call: call.sequence):
+            self._queues[call.ticket.klass].push(call)
+
+    def _new_queues(self, config: PoolConfig) -> dict[PriorityClass, CallQueue]:
+        new_queue = queue_policy(config.queue)
+        return {klass: new_queue(config.weights) for klass in PriorityClass}
+
+    def _forget(self, call: QueuedCall) -> None:
+        del self._calls[call.ticket.call_id]
+        self._expiry.discard(call)
+        self.load.subtract(call)
+
+
+def lane_of(ticket: Ticket) -> Lane:
+    if ticket.eligible is None and not ticket.excluded:
+        return ANYWHERE
+    return Lane(ticket.eligible, ticket.excluded)

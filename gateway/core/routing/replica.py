@@ -1,0 +1,68 @@
+"""How many calls may a replica run, and what runs on it?
+
+``in_flight`` is the size of a set of live leases and ``in_flight_tokens`` their sum in integers, so
+that neither can drift or fall below zero. They belong to the object: a replica that is removed and
+added again under the same name starts at zero, and the calls of the old one end on the old one.
+
+Units: slots (places in the running batch), tokens (estimated input + expected output).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gateway.core.dispatch.effects import ReplicaConfig, ReplicaHealth
+
+
+@dataclass(slots=True, eq=False)
+class Replica:
+    config: ReplicaConfig
+    health: ReplicaHealth
+    in_flight_tokens: int = 0
+    last_grant_id: int = 0
+    _tokens: dict[int, int] = field(default_factory=dict)  # grant -> tokens
+    _unstarted: set[int] = field(default_factory=set)
+
+    @property
+    def slug(self) -> str:
+        return self.config.slug
+
+    @property
+    def admits(self) -> bool:
+        return self.health.admits
+
+    @property
+    def slots(self) -> int:
+        """As limited now: none while it may not be given new calls, few while it starts."""
+        if not self.health.admits:
+            return 0
+        cap = self.health.slot_cap
+        return self.config.slots if cap is None else min(cap, self.config.slots)
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._tokens)
+
+    @property
+    def unstarted(self) -> int:
+        """Dispatched calls without any upstream event yet."""
+        return len(self._unstarted)
+
+    @property
+    def has_free_slot(self) -> bool:
+        return self.in_flight < self.slots
+
+    def take(self, grant_id: int, tokens: int) -> None:
+        assert self.has_free_slot
+        assert grant_id not in self._tokens
+        self._tokens[grant_id] = tokens
+        self._unstarted.add(grant_id)
+        self.in_flight_tokens += tokens
+        self.last_grant_id = grant_id
+
+    def started(self, grant_id: int) -> None:
+        self._unstarted.discard(grant_id)
+
+    def free(self, grant_id: int) -> None:
+        self.in_flight_tokens -= self._tokens.pop(grant_id)
+        self._unstarted.discard(grant_id)

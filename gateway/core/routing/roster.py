@@ -1,0 +1,72 @@
+"""The replicas of one pool: which may be given calls, which have a free slot.
+
+Invariants: ``admitting`` and ``free`` hold exactly the slugs of present replicas that admit calls
+and that have a free slot; ``free`` is a subset of ``admitting``. A replica that is unknown to
+health admits calls until it is said not to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from gateway.core.dispatch.effects import ReplicaConfig, ReplicaHealth
+from gateway.core.queues.lane import Lane
+from gateway.core.routing.replica import Replica
+
+
+class Roster:
+    def __init__(self, configs: Iterable[ReplicaConfig]) -> None:
+        self._replicas: dict[str, Replica] = {}
+        self.admitting: set[str] = set()
+        self.free: set[str] = set()
+        self.configure(configs)
+
+    def __iter__(self) -> Iterator[Replica]:
+        return iter(self._replicas.values())
+
+    def configure(self, configs: Iterable[ReplicaConfig]) -> frozenset[str]:
+        """Adds, changes and removes replicas. Returns the slugs that admit calls and did not
+        before."""
+        before = frozenset(self.admitting)
+        wanted = {config.slug: config for config in configs}
+        for slug in self._replicas.keys() - wanted.keys():
+            del self._replicas[slug]
+        for slug, config in wanted.items():
+            replica = self._replicas.get(slug)
+            if replica is None:
+                self._replicas[slug] = Replica(config, ReplicaHealth(slug, admits=True))
+            else:
+                replica.config = config
+        self.admitting = {replica.slug for replica in self if replica.admits}
+        self.free = {replica.slug for replica in self if replica.has_free_slot}
+        return frozenset(self.admitting) - before
+
+    def set_health(self, health: ReplicaHealth) -> frozenset[str]:
+        """Returns the slug when it admits calls and did not before. Unknown slugs are ignored: news
+        of a replica may cross its removal."""
+        replica = self._replicas.get(health.slug)
+        if replica is None:
+            return frozenset()
+        opened = health.admits and not replica.admits
+        replica.health = health
+        (self.admitting.add if health.admits else self.admitting.discard)(health.slug)
+        self.refresh(replica)
+        return frozenset({health.slug}) if opened else frozenset()
+
+    def candidates(self, lane: Lane) -> list[Replica]:
+        """Replicas with a free slot that may run the calls of ``lane``, in the order of
+        configuration."""
+        if len(self.free) == 1:
+            return [self._replicas[slug] for slug in self.free if lane.admits(slug)]
+        return [
+            replica
+            for slug, replica in self._replicas.items()
+            if slug in self.free and lane.admits(slug)
+        ]
+
+    def refresh(self, replica: Replica) -> None:
+        """After ``replica`` took or freed a slot. A replica that is no longer present is none of
+        ours."""
+        if self._replicas.get(replica.slug) is not replica:
+            return
+        (self.free.add if replica.has_free_slot else self.free.discard)(replica.slug)
