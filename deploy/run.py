@@ -1,0 +1,143 @@
+"""``make run``: the whole product on this machine, until Ctrl-C or SIGTERM.
+
+Told top to bottom in ``run``: secrets, Redis, replicas, database, gateway, worker; then what to do
+with it. ``PORT``, ``REDIS_URL``, ``DATABASE_URL`` and ``REPLICAS="http://host:8000 …"`` come from the
+environment. Everything that is kept lies in ``var``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import signal
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+from deploy import demo, programs
+from deploy.children import Children, say
+from deploy.errors import CannotRun
+from deploy.ports import Ports, is_free
+from deploy.redis_server import is_up, own_redis
+from deploy.secret_files import secret
+
+ROOT = Path(__file__).resolve().parent.parent
+READY_WITHIN_S = 120.0
+
+
+async def run(var: Path, port: int) -> None:
+    ports = Ports(var / "ports.json")
+    children = Children(var / "log")
+    started = time.monotonic()
+    try:
+        env = environment(var, port)
+        env["REDIS_URL"] = await _redis(children, var, ports)
+        os.environ.update(env)
+        fleet = programs.fleet(ports, os.environ.get("REPLICAS", "").split())
+        for replica in fleet.programs:
+            await children.start(replica)
+        say("preparing the database")
+        facts = await demo.prepare(var, fleet.pools, port)
+        for program in programs.product(port):
+            await children.start(program)
+        await _ready(children, port)
+        demo.write(var, facts)
+        print(demo.invitation(facts, time.monotonic() - started), flush=True)
+        await asyncio.Event().wait()
+    finally:
+        say("stopping")
+        await children.stop()
+
+
+def environment(var: Path, port: int) -> dict[str, str]:
+    """What every process of the run gets; secrets are made once."""
+    return {
+        "SECRET_KEY": os.environ.get("SECRET_KEY") or secret(var / "secret_key"),
+        "FAIRWAY_KEY_PEPPER": os.environ.get("FAIRWAY_KEY_PEPPER") or secret(var / "key_pepper"),
+        "FAIRWAY_VAR_DIR": str(var),
+        "PORT": str(port),
+        "DJANGO_SETTINGS_MODULE": "config.settings",
+    }
+
+
+async def _redis(children: Children, var: Path, ports: Ports) -> str:
+    if url := os.environ.get("REDIS_URL"):
+        if not is_up(url):
+            raise CannotRun("Nothing answers at REDIS_URL: start that Redis or unset REDIS_URL.")
+        say("using the Redis of REDIS_URL")
+        return url
+    own = own_redis(var, ports)
+    if own is None:
+        say("no redis-server on the PATH: stores in memory, batch messages in files")
+        return ""
+    program, url = own
+    await children.start(program)
+    await _until(lambda: is_up(url), 20, f"Redis did not start; see {children.log_path('redis')}.")
+    say("started a redis-server of its own")
+    return url
+
+
+async def _ready(children: Children, port: int) -> None:
+    say("waiting for the gateway")
+    log = children.log_path("gateway")
+    await _until(
+        lambda: _answers(f"http://127.0.0.1:{port}/readyz"),
+        READY_WITHIN_S,
+        f"The gateway is not ready after {READY_WITHIN_S:.0f} s; its words: {log}.",
+    )
+
+
+async def _until(condition: Callable[[], bool], within_s: float, failure: str) -> None:
+    deadline = time.monotonic() + within_s
+    while not await asyncio.to_thread(condition):
+        if time.monotonic() > deadline:
+            raise CannotRun(failure)
+        await asyncio.sleep(0.1)
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=2) as response:
+            return bool(response.status == 200)
+    except OSError:
+        return False
+
+
+async def _until_signal(var: Path, port: int) -> None:
+    """A signal cancels the run, wherever it is."""
+    work = asyncio.create_task(run(var, port), name="run")
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, work.cancel)
+    try:
+        await work
+    except asyncio.CancelledError:
+        say("stopped")
+
+
+def main() -> None:
+    var = Path(os.environ.get("FAIRWAY_VAR_DIR") or ROOT / "var").absolute()
+    (var / "log").mkdir(parents=True, exist_ok=True)
+    var.chmod(0o700)
+    try:
+        port = int(os.environ.get("PORT") or 8000)
+    except ValueError:
+        sys.exit("PORT must be a number between 1 and 65535.")
+    with (var / "run.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            sys.exit(f"It already runs from this directory: see {var / 'run.json'}, or stop it.")
+        if not is_free(port):
+            sys.exit(f"Port {port} is in use: stop what listens there or PORT={port + 1} make run.")
+        try:
+            asyncio.run(_until_signal(var, port))
+        except CannotRun as reason:
+            sys.exit(str(reason))
+
+
+if __name__ == "__main__":
+    main()
