@@ -7,6 +7,7 @@ from typing import Any
 
 from gateway.core.limits.limit import ONLINE, Limit
 from gateway.core.priority import PriorityClass
+from tenants.models.limits import LimitRow
 
 _BATCH = PriorityClass.BATCH.label
 
@@ -77,13 +78,5 @@ def seed(plan_model: Any, limit_model: Any) -> None:
         )
         if created:
             limit_model.objects.bulk_create(
-                limit_model(
-                    plan=plan,
-                    meter=limit.meter,
-                    pool=limit.pool,
-                    klass=limit.klass,
-                    amount=limit.amount,
-                    burst=limit.burst,
-                )
-                for limit in default.limits
+                limit_model(plan=plan, **LimitRow.columns(limit)) for limit in default.limits
             )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.db import models
 
 from gateway.core.limits.limit import LIMIT_CLASSES, METERS, RATE_METERS, Limit
@@ -30,6 +32,17 @@ class LimitRow(models.Model):
 
     class Meta:
         abstract = True
+
+    @staticmethod
+    def columns(limit: Limit) -> dict[str, Any]:
+        """What a row of this limit holds, except its owner."""
+        return {
+            "meter": limit.meter,
+            "pool": limit.pool,
+            "klass": limit.klass,
+            "amount": int(limit.amount),
+            "burst": None if limit.burst is None else int(limit.burst),
+        }
 
     def value(self) -> Limit:
         return Limit(self.meter, self.amount, self.pool, self.klass, self.burst)
