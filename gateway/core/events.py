@@ -56,7 +56,9 @@ class Restored:
 
 @dataclass(frozen=True, slots=True)
 class TenantSecond:
-    """One tenant's second. ``sketch`` values are TTFT in seconds (first visible for streams)."""
+    """One tenant's second. ``tenant`` is empty for callers that were not identified, ``*`` for
+    all tenants beyond the bound of one second. ``ttft_s``: TTFT in seconds of calls that had a
+    token and ended in this second, a random sample where there were more."""
 
     tenant: str
     calls: int = 0
@@ -67,10 +69,11 @@ class TenantSecond:
     prompt_tokens: int = 0
     cached_tokens: int = 0
     completion_tokens: int = 0
-    service_cost: float = 0.0
+    service_cost: float = 0.0  # delivered in this second; negative where a correction gave back
     queued: int = 0
     in_flight: int = 0
     ttft_s: tuple[float, ...] = ()
+    ttft_left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,7 @@ class PoolSecond:
     in_flight: int
     slots: int
     oldest_wait_s: float | None
+    queued_tokens: dict[PriorityClass, int] = field(default_factory=dict)  # estimated prompts
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,3 +124,18 @@ REASONS: dict[Reason, ReasonFacts] = {
     Reason.CANCELLED: ReasonFacts(499, "An operator cancelled the call."),
     Reason.INTERNAL: ReasonFacts(500, "A fault inside the gateway."),
 }
+
+LOAD_REASONS = frozenset(
+    {Reason.SHED, Reason.QUEUE_FULL, Reason.QUEUE_TIMEOUT, Reason.GATEWAY_FULL}
+)  # the gateway had more work than capacity
+QUOTA_REASONS = frozenset(
+    {
+        Reason.TOKENS_PER_MINUTE,
+        Reason.REQUESTS_PER_MINUTE,
+        Reason.CONCURRENCY,
+        Reason.DAILY_BUDGET,
+        Reason.MONTHLY_BUDGET,
+        Reason.CREDIT_EXHAUSTED,
+        Reason.ENQUEUED_TOKENS,
+    }
+)  # the tenant's own limits

@@ -1,0 +1,99 @@
+"""What does one ended call add to which series? Children are resolved once per kind of call.
+
+A kind is (tenant label, class, pool, model, endpoint, outcome, reason): all of bounded number, so
+the cache is bounded too.
+"""
+
+from __future__ import annotations
+
+from prometheus_client import Counter, Histogram
+
+from gateway.core.reasons import LOAD_REASONS, Outcome
+from gateway.core.records import AttemptRecord, CallRecord
+from gateway.metrics.families import Families
+from gateway.metrics.labels import model_label, operation_label
+
+PROVIDER = "fairway"
+
+
+class CallSeries:
+    """All children for one kind of call."""
+
+    def __init__(self, families: Families, record: CallRecord, tenant: str) -> None:
+        reason = str(record.reason or "")
+        klass, pool = record.klass.label, record.pool
+        operation = (
+            operation_label(record.endpoint),
+            PROVIDER,
+            model_label(record.model, record.pool),
+        )
+        self._families = families
+        self._operation = operation
+        self._calls = families.calls.labels(tenant, klass, pool, str(record.outcome), reason)
+        self._shed: Counter | None = None
+        if record.reason in LOAD_REASONS:
+            self._shed = families.shed.labels(pool, klass, reason)
+        self._queue_seconds = families.queue_seconds.labels(pool, klass, str(record.outcome))
+        self._duration = families.request_duration.labels(*operation, reason)
+        self._ttft = families.ttft.labels(*operation)
+        self._tpot = families.tpot.labels(*operation)
+        self._usage = _by_type(families.token_usage, operation)
+        self._tokens = tuple(
+            families.tokens.labels(tenant, pool, kind) for kind in ("input", "cached", "output")
+        )
+        self._admission = tuple(
+            families.admission_tokens.labels(pool, kind) for kind in ("estimated", "actual")
+        )
+        self._charges = families.charges.labels(tenant)
+        self._retries = families.retries.labels(pool)
+        self._wasted = families.wasted_tokens.labels(pool)
+        self._first_chunk = families.attempt_first_chunk.labels(*operation)
+
+    def observe(self, record: CallRecord) -> None:
+        self._calls.inc()
+        if self._shed is not None:
+            self._shed.inc()
+        if record.queue_s is not None:
+            self._queue_seconds.observe(record.queue_s)
+        if record.attempts:
+            self._observe_dispatched(record)
+        if record.outcome is Outcome.COMPLETED:
+            self._observe_completed(record)
+
+    def _observe_dispatched(self, record: CallRecord) -> None:
+        self._duration.observe(record.duration_s)
+        counts = (record.prompt_tokens, record.cached_tokens, record.completion_tokens)
+        for child, tokens in zip(self._tokens, counts, strict=True):
+            child.inc(tokens)
+        estimated, actual = self._admission
+        estimated.inc(record.reserved_tokens)
+        actual.inc(record.prompt_tokens + record.completion_tokens)
+        self._charges.inc(record.charge_microcredits)
+        for attempt in record.attempts:
+            self._observe_attempt(attempt)
+        *earlier, last = record.attempts
+        self._retries.inc(len(earlier))
+        lost = sum(attempt.received_tokens for attempt in earlier)
+        charged_nothing = record.outcome is Outcome.FAILED and not record.completion_tokens
+        self._wasted.inc(lost + (last.received_tokens if charged_nothing else 0))
+
+    def _observe_completed(self, record: CallRecord) -> None:
+        if record.ttft_s is not None:
+            self._ttft.observe(record.ttft_s)
+        if record.tpot_s is not None:
+            self._tpot.observe(record.tpot_s)
+        given, produced = self._usage
+        given.observe(record.prompt_tokens)
+        produced.observe(record.completion_tokens)
+
+    def _observe_attempt(self, attempt: AttemptRecord) -> None:
+        duration = self._families.attempt_duration.labels(
+            *self._operation, str(attempt.reason or "")
+        )
+        duration.observe(attempt.ended_s - attempt.dispatched_s)
+        if attempt.first_event_s is not None:
+            self._first_chunk.observe(attempt.first_event_s - attempt.dispatched_s)
+
+
+def _by_type(usage: Histogram, operation: tuple[str, str, str]) -> tuple[Histogram, Histogram]:
+    return usage.labels(*operation, "input"), usage.labels(*operation, "output")
