@@ -1,7 +1,7 @@
 """``make run``: the whole product on this machine, until Ctrl-C or SIGTERM.
 
 Told top to bottom in ``run``: secrets, Redis, replicas, database, gateway, worker; then what to do
-with it. ``PORT``, ``REDIS_URL``, ``DATABASE_URL`` and ``REPLICAS="http://host:8000 …"`` come from the
+with it. ``PORT``, ``REDIS_URL``, ``DATABASE_URL``, ``REPLICAS="http://host:8000 …"`` come from the
 environment. Everything that is kept lies in ``var``.
 """
 
