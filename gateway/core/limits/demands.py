@@ -126,3 +126,8 @@ class QuotaStore(Protocol):
     async def peek(self, demands: tuple[Demand, ...]) -> tuple[BucketState, ...]:
         """Reads buckets without touching them (amounts are ignored)."""
         ...
+
+    async def seed(self, key: BucketKey, used: float) -> None:
+        """A total known from elsewhere (the ledger): what is used is at least this. Repeating it
+        changes nothing."""
+        ...

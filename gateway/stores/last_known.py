@@ -1,0 +1,45 @@
+"""What this process last saw of each bucket, bounded, least recently seen first out.
+
+Budgets only grow within their period, so the last seen total is a floor that a store which lost its
+data is raised to. Rate levels are what a local share starts from when the store is lost.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gateway.core.limits.demands import BucketKey, BucketState
+
+CAPACITY = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    used: float
+    held: float
+    at_s: float
+
+
+class LastKnown:
+    def __init__(self, capacity: int = CAPACITY) -> None:
+        self._capacity = capacity
+        self._seen: OrderedDict[BucketKey, Seen] = OrderedDict()
+
+    def note(self, states: Iterable[BucketState], now_s: float) -> None:
+        for state in states:
+            self._put(state.key, Seen(state.used, state.held, now_s))
+
+    def raise_to(self, key: BucketKey, used: float, now_s: float) -> None:
+        seen = self.get(key)
+        self._put(key, Seen(max(seen.used, used), seen.held, now_s))
+
+    def get(self, key: BucketKey) -> Seen:
+        return self._seen.get(key) or Seen(0.0, 0.0, 0.0)
+
+    def _put(self, key: BucketKey, seen: Seen) -> None:
+        self._seen[key] = seen
+        self._seen.move_to_end(key)
+        if len(self._seen) > self._capacity:
+            self._seen.popitem(last=False)
