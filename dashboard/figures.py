@@ -1,0 +1,192 @@
+"""The two live charts, as Plotly figures in plain JSON.
+
+Built here, drawn by plotly.js. No legend, no mode bar: each line carries its tenant's name
+at its end. A tenant keeps its colour on every page (its position modulo six, then a dash pattern).
+At most ``DRAWN`` tenants are drawn, those with most calls to show; the table below has all of them.
+Names are escaped because Plotly reads a little HTML. TTFT in milliseconds, shares in percent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from html import escape
+from typing import Any
+
+import plotly.graph_objects as go
+
+from dashboard.live.facts import FleetFacts, Series
+from dashboard.numbers import duration, listed, percent
+
+DRAWN = 6
+DASHES = ("solid", "dash", "dot", "dashdot")
+FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", sans-serif'
+LABEL_CHARACTERS = 14
+
+
+@dataclass(frozen=True, slots=True)
+class Theme:
+    """The tokens of ``tokens.css`` that a chart needs."""
+
+    ink: str
+    muted: str
+    line: str
+    panel: str
+    series: tuple[str, ...]
+
+
+THEMES = {
+    "light": Theme(
+        "#16201b", "#5f6c65", "#e1e5e2", "#ffffff",
+        ("#2257b8", "#b4500a", "#0b7a55", "#8b3fb0", "#b3261e", "#5b6b63"),
+    ),
+    "dark": Theme(
+        "#e8efeb", "#929f98", "#26322c", "#151d19",
+        ("#8ab4ff", "#f0975a", "#3fc592", "#cf9bea", "#ff8a80", "#9aa8a1"),
+    ),
+}  # fmt: skip
+
+Value = Callable[[Series], Sequence[float | None]]
+
+
+def ttft_figure(facts: FleetFacts, theme: str) -> dict[str, Any]:
+    """Median TTFT per tenant and slice, with the objective where it is within sight."""
+    figure = _figure(facts.series, THEMES[theme], _ttft_ms, "%{y:,.0f} ms")
+    objective_ms = facts.objective_s * 1e3
+    top = max((y for one in facts.series for y in _ttft_ms(one) if y is not None), default=0.0)
+    if top >= 0.3 * objective_ms:
+        muted = THEMES[theme].muted
+        figure.add_hline(
+            y=objective_ms,
+            line={"color": muted, "width": 1, "dash": "dash"},
+            annotation={
+                "text": f"SLO {duration(facts.objective_s)}",
+                "font": {"size": 11, "color": muted},
+            },
+        )
+    figure.update_yaxes(ticksuffix=" ms")
+    return _plain(figure)
+
+
+def share_figure(facts: FleetFacts, theme: str) -> dict[str, Any]:
+    """Part of all service delivered in a slice that each tenant received."""
+    figure = _figure(facts.series, THEMES[theme], _share_percent, "%{y:.0f} %")
+    figure.update_yaxes(ticksuffix=" %", range=[0, 104])
+    return _plain(figure)
+
+
+def ttft_words(facts: FleetFacts) -> str:
+    """The chart for those who do not see it."""
+    told = [
+        f"{one.name} {duration(last)}"
+        for one in _drawn(facts.series, _ttft_ms)
+        if (last := _last(one.ttft_p50_s)) is not None
+    ]
+    return f"Median TTFT, last value: {listed(told)}." if told else "No call had a first token."
+
+
+def share_words(facts: FleetFacts) -> str:
+    told = [
+        f"{one.name} {percent(last)}"
+        for one in _drawn(facts.series, _share_percent)
+        if (last := _last(one.share)) is not None
+    ]
+    return f"Share received, last value: {listed(told)}." if told else "No service was delivered."
+
+
+def _ttft_ms(one: Series) -> Sequence[float | None]:
+    return [None if value is None else value * 1e3 for value in one.ttft_p50_s]
+
+
+def _share_percent(one: Series) -> Sequence[float | None]:
+    return [None if value is None else value * 100 for value in one.share]
+
+
+def _last(values: Sequence[float | None]) -> float | None:
+    return next((value for value in reversed(values) if value is not None), None)
+
+
+def _drawn(series: Iterable[Series], value: Value) -> list[Series]:
+    shown = [one for one in series if any(y is not None for y in value(one))]
+    shown.sort(key=lambda one: sum(y is not None for y in value(one)), reverse=True)
+    return sorted(shown[:DRAWN], key=lambda one: one.position)
+
+
+def _figure(series: Iterable[Series], theme: Theme, value: Value, hover: str) -> go.Figure:
+    figure = go.Figure()
+    drawn = _drawn(series, value)
+    for one in drawn:
+        colour = theme.series[one.position % len(theme.series)]
+        figure.add_scatter(
+            x=[_moment(at) for at in one.at],
+            y=list(value(one)),
+            mode="lines",
+            name=escape(one.name),
+            line={"color": colour, "width": 1.8, "dash": _dash(one.position, theme)},
+            hovertemplate=f"{escape(one.name)}: {hover}<extra></extra>",
+        )
+    figure.update_layout(_layout(theme, drawn), annotations=_labels(drawn, theme, value))
+    return figure
+
+
+def _dash(position: int, theme: Theme) -> str:
+    return DASHES[position // len(theme.series) % len(DASHES)]
+
+
+def _labels(drawn: list[Series], theme: Theme, value: Value) -> list[dict[str, Any]]:
+    """Names at the right end of the lines, pushed apart where lines end close together."""
+    ends = [(last, one) for one in drawn if (last := _last(value(one))) is not None]
+    ends.sort(key=lambda end: end[0])
+    highest = max((y for one in drawn for y in value(one) if y is not None), default=1.0)
+    step, least = highest / 14 or 1.0, -1e12
+    labels = []
+    for last, one in ends:
+        least = max(last, least + step)
+        labels.append(
+            {
+                "x": 1.0, "xref": "paper", "xanchor": "left", "xshift": 6,
+                "y": least, "yref": "y", "yanchor": "middle",
+                "text": escape(_short(one.name)), "showarrow": False,
+                "font": {"size": 11, "color": theme.series[one.position % len(theme.series)]},
+            }
+        )  # fmt: skip
+    return labels
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= LABEL_CHARACTERS else f"{name[: LABEL_CHARACTERS - 1]}…"
+
+
+def _layout(theme: Theme, drawn: list[Series]) -> dict[str, Any]:
+    axis = {
+        "gridcolor": theme.line,
+        "zeroline": False,
+        "fixedrange": True,
+        "tickfont": {"size": 11, "color": theme.muted},
+    }
+    ends = [_moment(drawn[0].at[0]), _moment(drawn[0].at[-1])] if drawn else None
+    longest = max((len(_short(one.name)) for one in drawn), default=0)
+    return {
+        "template": None,
+        "height": 220,
+        "margin": {"l": 56, "r": 12 + 7 * longest, "t": 8, "b": 26},
+        "paper_bgcolor": theme.panel,
+        "plot_bgcolor": theme.panel,
+        "font": {"family": FONT, "size": 12, "color": theme.ink},
+        "showlegend": False,
+        "hovermode": "x unified",
+        "hoverlabel": {"bgcolor": theme.panel, "bordercolor": theme.line},
+        "xaxis": axis | {"showgrid": False, "range": ends, "nticks": 5, "tickformat": "%H:%M"},
+        "yaxis": axis | {"rangemode": "tozero", "nticks": 5},
+        "uirevision": "kept",
+    }
+
+
+def _moment(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def _plain(figure: go.Figure) -> dict[str, Any]:
+    plain: dict[str, Any] = figure.to_plotly_json()
+    return plain
