@@ -1,0 +1,13 @@
+"""The wire: one module per API dialect, server-sent events, errors, headers. No I/O."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gateway.wire.chat import CHAT
+from gateway.wire.completions import COMPLETIONS
+from gateway.wire.dialect import Dialect
+
+DIALECTS: Final[dict[str, Dialect]] = {
+    f"/v1/{dialect.endpoint}": dialect for dialect in (CHAT, COMPLETIONS)
+}

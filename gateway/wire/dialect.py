@@ -30,7 +30,6 @@ class BodyBounds:
 
     max_depth: int = 64
     max_keys: int = 4_096
-    max_choices: int = 8  # ``n``; prompts of a completions call multiply it
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +131,10 @@ class Aggregator(Protocol):
 
 
 class Dialect(Protocol):
-    endpoint: str  # "chat/completions"
+    @property
+    def endpoint(self) -> str:
+        """The path below ``/v1/``: ``chat/completions``."""
+        ...
 
     def parse(self, raw: bytes, bounds: BodyBounds) -> ParsedBody:
         """Raises Rejected(INVALID_REQUEST) with ``param``. Costs time in proportion to ``raw``:

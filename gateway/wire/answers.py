@@ -1,0 +1,78 @@
+"""How does a stream become the answer of a caller that did not ask for one?
+
+Chat and completions differ in what a choice holds: ``finish_choice`` says how. Fields that the
+gateway does not know are kept, of the answer and of each choice; the last one that is not null
+counts, except for what ``merging`` joins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from gateway.core.errors import UpstreamError
+from gateway.core.reasons import Reason
+from gateway.wire.dialect import Frame
+from gateway.wire.merging import Merged
+
+MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024  # of events, over one call
+_HEAD: Final = ("id", "created", "model")
+_PLACED: Final = ("choices", "object", "service_tier", "prompt_progress")
+
+FinishChoice = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+class AnswerAggregator:
+    """Implements Aggregator."""
+
+    def __init__(self, object_name: str, finish_choice: FinishChoice) -> None:
+        self._object_name = object_name
+        self._finish_choice = finish_choice
+        self._answer: dict[str, Any] = {}
+        self._choices: dict[int, Merged] = {}
+        self._size_bytes = 0
+
+    def feed(self, frame: Frame) -> None:
+        if frame.data is None or not frame.data.startswith(b"{"):
+            return
+        self._size_bytes += len(frame.data)
+        if self._size_bytes > MAX_ANSWER_BYTES:
+            message = "The replica's answer is larger than the gateway holds."
+            raise UpstreamError(Reason.UPSTREAM_ERROR, message, retryable=False)
+        chunk = _decoded(frame.data)
+        self._answer.update({name: value for name, value in chunk.items() if value is not None})
+        choices = chunk.get("choices")
+        for choice in choices if isinstance(choices, list) else ():
+            if isinstance(choice, dict):
+                self._merged(choice.get("index")).add(choice)
+
+    def _merged(self, index: Any) -> Merged:
+        return self._choices.setdefault(index if type(index) is int else 0, Merged())
+
+    def result(self, *, service_tier: str | None = None) -> bytes:
+        answer, placed = self._answer, (*_HEAD, *_PLACED)
+        head = {name: answer[name] for name in _HEAD if name in answer}
+        rest = {name: value for name, value in answer.items() if name not in placed}
+        tier = service_tier or answer.get("service_tier")
+        if tier is not None:
+            rest["service_tier"] = tier
+        choices = [
+            {"index": index, **self._finish_choice(self._choices[index].value())}
+            for index in sorted(self._choices)
+        ]
+        return msgspec.json.encode(
+            {**head, "object": self._object_name, "choices": choices, **rest}
+        )
+
+
+def _decoded(data: bytes) -> dict[str, Any]:
+    """An event that is an object, as ``StreamReader.facts`` has seen; the whole of it may still be
+    unreadable."""
+    try:
+        chunk: dict[str, Any] = msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError):
+        message = "The replica sent an event that is not a JSON object."
+        raise UpstreamError(Reason.UPSTREAM_ERROR, message) from None
+    return chunk

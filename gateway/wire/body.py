@@ -1,0 +1,123 @@
+"""Is this request body JSON that the gateway is willing to hold, and who refuses it?
+
+JSON only, one object; of duplicate keys the last wins. NaN, Infinity, numbers out of range, lone
+surrogates and bytes that are not UTF-8 are refused by the decoder, NUL and what nests too deep or
+has too many keys here. The cheap tests (counting bytes) come first; the walk is for bodies that
+fail them.
+
+Keys are counted over the whole body except its messages, and over each message alone: a long
+conversation is not a bomb. Messages are bounded in number by ``request_fields``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from gateway.core.errors import Rejected
+from gateway.core.reasons import Reason
+from gateway.wire.dialect import BodyBounds
+
+REFUSED_FIELDS: Final = (
+    "api_base",
+    "base_url",
+    "api_key",
+    "extra_headers",
+    "callback",
+    "chat_template",
+    "prompt_logprobs",
+    "id_slot",
+    "kv_transfer_params",
+)
+_ESCAPED_NUL: Final = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")  # an odd number of backslashes
+_PLACE: Final = re.compile(r" - at `\$\.?(?P<path>.*)`$", re.DOTALL)
+_MISSING: Final = re.compile(r"required field `(?P<name>[^`]+)`")
+
+Known = TypeVar("Known", bound=msgspec.Struct)
+
+
+def invalid(message: str, param: str | None = None) -> Rejected:
+    return Rejected(Reason.INVALID_REQUEST, message, param=param)
+
+
+def decode_object(raw: bytes, bounds: BodyBounds) -> dict[str, Any]:
+    """Raises Rejected. The message tells where the body is wrong, never what it says."""
+    try:
+        body = msgspec.json.decode(raw)
+    except RecursionError:
+        raise _too_deep(bounds) from None
+    except msgspec.DecodeError as error:
+        raise invalid(f"The body is not valid JSON: {error}.") from None
+    if not isinstance(body, dict):
+        raise invalid("The body must be a JSON object.")
+    if raw.count(b"{") + raw.count(b"[") > bounds.max_depth or raw.count(b":") > bounds.max_keys:
+        _check_shape(body, bounds)
+    if b"\\u0000" in raw and _ESCAPED_NUL.search(raw):
+        raise invalid("The body contains a NUL character.")
+    return body
+
+
+def check_refused(body: dict[str, Any]) -> None:
+    """Fields that would let a caller steer the replica, or the gateway towards another host."""
+    for name in REFUSED_FIELDS:
+        if name in body:
+            raise invalid(f"The field `{name}` is not accepted.", name)
+    metadata = body.get("metadata")
+    if isinstance(metadata, dict):
+        for name in metadata:
+            if name.endswith("_api_key"):
+                raise invalid("Keys of other services are not accepted.", f"metadata.{name}")
+
+
+def known_fields(body: dict[str, Any], fields: type[Known]) -> Known:
+    """The known fields of ``body``, checked for type and range. Raises Rejected with ``param``."""
+    try:
+        return msgspec.convert(body, fields)
+    except msgspec.ValidationError as error:
+        raise _out_of_range(str(error)) from None
+
+
+def _out_of_range(text: str) -> Rejected:
+    place = _PLACE.search(text)
+    path = place["path"] if place else ""
+    missing = _MISSING.search(text)
+    if missing:
+        path = f"{path}.{missing['name']}" if path else missing["name"]
+        return invalid(f"The field `{path}` is missing.", path)
+    problem = (text[: place.start()] if place else text).replace("`", "")
+    return invalid(f"The field `{path}` is wrong: {problem}.", path or None)
+
+
+def _check_shape(body: dict[str, Any], bounds: BodyBounds) -> None:
+    messages = body.get("messages")
+    messages = messages if isinstance(messages, list) else []
+    rest = {name: value for name, value in body.items() if value is not messages}
+    _check_part(rest, 1, bounds)
+    for message in messages:
+        if isinstance(message, dict | list):
+            _check_part(message, 3, bounds)
+
+
+def _check_part(part: dict[str, Any] | list[Any], depth: int, bounds: BodyBounds) -> None:
+    """Level by level, so that only containers cost Python time."""
+    level, keys = [part], 0
+    while level:
+        if depth > bounds.max_depth:
+            raise _too_deep(bounds)
+        keys += sum(len(container) for container in level if isinstance(container, dict))
+        if keys > bounds.max_keys:
+            raise invalid(f"The body has more than {bounds.max_keys} keys.")
+        level = [child for container in level for child in _containers(container)]
+        depth += 1
+
+
+def _containers(container: dict[str, Any] | list[Any]) -> Iterable[dict[str, Any] | list[Any]]:
+    values = container.values() if isinstance(container, dict) else container
+    return (value for value in values if type(value) is dict or type(value) is list)
+
+
+def _too_deep(bounds: BodyBounds) -> Rejected:
+    return invalid(f"The body nests deeper than {bounds.max_depth} levels.")

@@ -1,0 +1,63 @@
+"""``completions``: a prompt in, its continuation out. Several prompts multiply the choices."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from gateway.wire.body import check_refused, decode_object, invalid, known_fields
+from gateway.wire.dialect import BodyBounds, ParsedBody
+from gateway.wire.openai_dialect import OpenAiDialect
+from gateway.wire.prompt_text import PromptText, add_fields
+from gateway.wire.request_fields import MAX_PROMPTS, CompletionsFields, largest_cap, wants_usage
+
+Prompt = str | list[str | int | list[int]]
+
+
+def _parse(raw: bytes, bounds: BodyBounds) -> ParsedBody:
+    body = decode_object(raw, bounds)
+    check_refused(body)
+    known = known_fields(body, CompletionsFields)
+    n = known.n or 1
+    if (known.best_of or n) != n:
+        raise invalid("The field best_of must equal n: answers are streamed.", "best_of")
+    text = PromptText()
+    prompts = _add_prompts(text, known.prompt)
+    add_fields(text, body)
+    return ParsedBody(
+        model=known.model,
+        stream=bool(known.stream),
+        include_usage=wants_usage(known),
+        prompt_bytes=text.size_bytes,
+        script=text.script,
+        max_output_tokens=largest_cap(known.max_tokens, known.n_predict),
+        n=n * prompts,
+        body=body,
+        service_tier=known.service_tier,
+        user=known.user,
+    )
+
+
+def _add_prompts(text: PromptText, prompt: Prompt) -> int:
+    """The number of prompts. A list of numbers is one prompt in token ids."""
+    parts = [prompt] if isinstance(prompt, str) else prompt
+    kinds = {type(part) for part in parts}
+    if kinds == {int}:
+        text.add_tokens(len(parts))
+        return 1
+    if len(kinds) > 1 or len(parts) > MAX_PROMPTS:
+        raise invalid(f"The field prompt must be 1 to {MAX_PROMPTS} prompts of one kind.", "prompt")
+    for part in parts:
+        if isinstance(part, str):
+            text.add(part)
+        elif isinstance(part, list):
+            text.add_tokens(len(part))
+    return len(parts)
+
+
+def _finish_choice(choice: dict[str, Any]) -> dict[str, Any]:
+    text = choice.pop("text", None) or ""
+    finish_reason, logprobs = choice.pop("finish_reason", None), choice.pop("logprobs", None)
+    return {**choice, "text": text, "logprobs": logprobs, "finish_reason": finish_reason}
+
+
+COMPLETIONS: Final = OpenAiDialect("completions", "text_completion", _parse, _finish_choice)

@@ -1,0 +1,43 @@
+"""Is this event of a 200 really an error? Servers that have begun to stream cannot change the
+status.
+
+Forms seen: ``{"error": {...}}``, ``{"object": "error", ...}`` and a bare ``{"message", "code" |
+"type"}`` without choices. A status inside it is treated as if the replica had answered with it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from gateway.core.errors import UpstreamError
+from gateway.replicas.upstream_errors import error_for_status
+from gateway.wire.chunks import Chunk, says
+
+_UNKNOWN_STATUS = 500
+
+
+def error_in(chunk: Chunk, data: bytes) -> UpstreamError | None:
+    """``data`` is the JSON object that ``chunk`` was decoded from."""
+    if says(chunk.error):
+        return error_for_status(_status(msgspec.json.decode(chunk.error)), data)
+    if chunk.object != "error" and chunk.choices is not None:
+        return None
+    event = msgspec.json.decode(data)
+    if chunk.object == "error" or _is_bare_error(event):
+        return error_for_status(_status(event), data)
+    return None
+
+
+def _is_bare_error(event: dict[str, Any]) -> bool:
+    names = event.keys()
+    return "choices" not in names and "message" in names and not names.isdisjoint({"code", "type"})
+
+
+def _status(error: Any) -> int:
+    """The HTTP status that an error object names, else 500."""
+    code = error.get("code", error.get("status")) if isinstance(error, dict) else None
+    text = str(code)
+    status = int(text) if text.isdecimal() and len(text) == 3 else _UNKNOWN_STATUS
+    return status if 400 <= status < 600 else _UNKNOWN_STATUS
