@@ -1,0 +1,142 @@
+"""What does a request to a simulated replica ask for? Parses as vLLM does and refuses as vLLM
+does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from gateway.simulation.engine import Engine, EngineRequest
+from gateway.simulation.pseudo_text import TOKEN_BYTES, PseudoPrompt, block_hashes
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal(Exception):
+    status: int
+    kind: str  # vLLM's error type
+    message: str
+
+    def body(self) -> bytes:
+        error = {
+            "message": self.message,
+            "type": self.kind,
+            "param": None,
+            "code": self.status,
+        }
+        return msgspec.json.encode({"error": error})
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedCall:
+    """``answer`` are the tokens that will be emitted, one by one; ``finish`` is why it ends."""
+
+    request: EngineRequest
+    model: str
+    chat: bool
+    stream: bool
+    include_usage: bool
+    continuous_usage: bool
+    answer: list[bytes]
+    finish: str
+
+
+def parse(raw: bytes, request_id: str, *, chat: bool, model: str, engine: Engine) -> SimulatedCall:
+    """Raises Refusal."""
+    body = _json_object(raw)
+    if body.get("model", model) != model:
+        raise Refusal(404, "NotFoundError", f"The model `{body['model']}` does not exist.")
+    if _integer(body, "n", 1) != 1:
+        raise _bad("The simulated replica makes one choice per request.")
+    text = _chat_text(body) if chat else _completion_text(body)
+    prompt = PseudoPrompt(text, str(body.get("cache_salt", "")).encode())
+    wanted, limit = _lengths(body, prompt, engine)
+    output_tokens = min(wanted, limit)
+    answer = prompt.answer(output_tokens)
+    hashes = block_hashes(prompt.salt, text + b"".join(answer), engine.config.block_tokens)
+    options = body.get("stream_options") or {}
+    return SimulatedCall(
+        request=EngineRequest(request_id, prompt.tokens, output_tokens, hashes),
+        model=model,
+        chat=chat,
+        stream=body.get("stream") is True,
+        include_usage=options.get("include_usage") is True,
+        continuous_usage=options.get("continuous_usage_stats") is True,
+        answer=answer,
+        finish="stop" if wanted <= limit else "length",
+    )
+
+
+def _lengths(body: Mapping[str, Any], prompt: PseudoPrompt, engine: Engine) -> tuple[int, int]:
+    """(tokens the model would write, tokens it may write)."""
+    context = engine.config.context_tokens
+    room = context - prompt.tokens
+    if room < 1 or not engine.fits(prompt.tokens, 1):
+        raise _bad(
+            f"This model's maximum context length is {context} tokens. However, your request has "
+            f"{prompt.tokens} input tokens. Please reduce the length of the input messages."
+        )
+    caps = [body[name] for name in ("max_completion_tokens", "max_tokens") if body.get(name)]
+    if any(not isinstance(cap, int) for cap in caps) or body.get("max_tokens") == 0:
+        raise _bad("max_tokens must be at least 1.")
+    limit = min([*caps, room])
+    if limit < 1 or not engine.fits(prompt.tokens, limit):
+        raise _bad(f"max_tokens must be between 1 and {room}.")
+    if body.get("ignore_eos") is True:
+        return limit + 1, limit
+    return max(prompt.wanted_tokens, _integer(body, "min_tokens", 0)), limit
+
+
+def _json_object(raw: bytes) -> dict[str, Any]:
+    try:
+        body = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise _bad("The request body is not valid JSON.") from None
+    if not isinstance(body, dict):
+        raise _bad("The request body is not an object.")
+    return body
+
+
+def _chat_text(body: Mapping[str, Any]) -> bytes:
+    messages = body.get("messages")
+    if not isinstance(messages, list) or not messages:
+        raise _bad("messages must be a list that is not empty.")
+    parts = [msgspec.json.encode(body["tools"]).decode()] if body.get("tools") else []
+    for message in messages:
+        if not isinstance(message, dict):
+            raise _bad("a message must be an object.")
+        parts.append(f"<|{message.get('role')}|>\n{_content(message.get('content'))}<|end|>\n")
+    return ("".join(parts) + "<|assistant|>\n").encode()
+
+
+def _content(content: object) -> str:
+    if isinstance(content, list):
+        texts = [part.get("text", "") for part in content if isinstance(part, dict)]
+        return "".join(map(str, texts))
+    return content if isinstance(content, str) else ""
+
+
+def _completion_text(body: Mapping[str, Any]) -> bytes:
+    prompt = body.get("prompt")
+    if isinstance(prompt, list) and prompt and all(isinstance(token, int) for token in prompt):
+        return b"".join((token % 2**32).to_bytes(TOKEN_BYTES, "big") for token in prompt)
+    if isinstance(prompt, list) and len(prompt) == 1:
+        prompt = prompt[0]
+    if not isinstance(prompt, str) or not prompt:
+        raise _bad("prompt must be one text or one list of tokens.")
+    return prompt.encode()
+
+
+def _integer(body: Mapping[str, Any], name: str, default: int) -> int:
+    value = body.get(name)
+    if value is None:
+        return default
+    if not isinstance(value, int):
+        raise _bad(f"{name} must be an integer.")
+    return value
+
+
+def _bad(message: str) -> Refusal:
+    return Refusal(400, "BadRequestError", message)

@@ -1,0 +1,161 @@
+"""A simulated replica behind HTTP: the engine model with vLLM's paths, errors and metric names.
+
+Every answer says that it is simulated: in its text, in ``system_fingerprint``, in the list of
+models and in a response header. Headers of a stream are sent at once, also when the call is
+queued, as vLLM does. A client that goes away leaves the engine at once. Several replicas share
+one process, each with its own engine."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import msgspec
+from aiohttp import web
+
+from gateway.replicas.simulated_answer import AnswerWriter
+from gateway.replicas.simulated_call import Refusal, SimulatedCall, parse
+from gateway.replicas.simulated_clock import EngineClock
+from gateway.replicas.simulated_metrics import SimulatedMetrics
+from gateway.simulation.engine import Emitted, Engine, EngineConfig
+
+MAX_BODY_BYTES = 64 * 1024 * 1024
+_BUSY = Refusal(
+    503,
+    "Service Unavailable",
+    "The engine is currently busy and cannot accept new requests. Please try again later or on a "
+    "different instance.",
+)
+_HEADERS = {"X-Simulated-Replica": "true"}
+
+
+class SimulatedReplica:
+    def __init__(self, config: EngineConfig, model: str, speed: float = 1.0) -> None:
+        self.engine = Engine(config)
+        self.clock = EngineClock(self.engine, speed)
+        self.metrics = SimulatedMetrics(self.engine, model)
+        self._model = model
+        self._numbers = itertools.count(1)
+
+    def application(self) -> web.Application:
+        application = web.Application(client_max_size=MAX_BODY_BYTES)
+        application.add_routes(
+            [
+                web.get("/health", self.health),
+                web.get("/metrics", self.scrape),
+                web.get("/v1/models", self.models),
+                web.post("/v1/chat/completions", self.chat),
+                web.post("/v1/completions", self.completions),
+            ]
+        )
+        return application
+
+    async def health(self, request: web.Request) -> web.Response:
+        return web.Response(headers=_HEADERS)
+
+    async def scrape(self, request: web.Request) -> web.Response:
+        return web.Response(body=self.metrics.text(), content_type="text/plain")
+
+    async def models(self, request: web.Request) -> web.Response:
+        entry = {
+            "id": self._model,
+            "object": "model",
+            "created": int(time.time()),
+            "owned_by": "simulated",
+            "max_model_len": self.engine.config.context_tokens,
+        }
+        return _json(msgspec.json.encode({"object": "list", "data": [entry]}))
+
+    async def chat(self, request: web.Request) -> web.StreamResponse:
+        return await self._answer(request, chat=True)
+
+    async def completions(self, request: web.Request) -> web.StreamResponse:
+        return await self._answer(request, chat=False)
+
+    async def _answer(self, request: web.Request, *, chat: bool) -> web.StreamResponse:
+        kind = "chatcmpl" if chat else "cmpl"
+        request_id = f"{kind}-sim-{next(self._numbers)}"
+        raw = await request.read()
+        try:
+            call = parse(raw, request_id, chat=chat, model=self._model, engine=self.engine)
+            tokens = self.clock.submit(call.request)
+            if tokens is None:
+                raise _BUSY
+            return await self._tell(request, call, tokens)
+        except Refusal as refusal:
+            return _json(refusal.body(), refusal.status)
+        finally:
+            self.clock.leave(request_id)
+
+    async def _tell(
+        self, request: web.Request, call: SimulatedCall, tokens: asyncio.Queue[Emitted]
+    ) -> web.StreamResponse:
+        started_s = time.monotonic()
+        writer = AnswerWriter(call, int(time.time()))
+        if not call.stream:
+            first = emitted = await tokens.get()
+            ttft_s = time.monotonic() - started_s
+            while not emitted.last:
+                emitted = await tokens.get()
+            self.metrics.ended(ttft_s, time.monotonic() - started_s)
+            return _json(writer.whole(first.cached_tokens))
+        response = web.StreamResponse(
+            headers=_HEADERS | {"Content-Type": "text/event-stream; charset=utf-8"}
+        )
+        await response.prepare(request)
+        await self._stream(response, writer, tokens, started_s)
+        await response.write_eof()
+        return response
+
+    async def _stream(
+        self,
+        response: web.StreamResponse,
+        writer: AnswerWriter,
+        tokens: asyncio.Queue[Emitted],
+        started_s: float,
+    ) -> None:
+        emitted = await tokens.get()
+        ttft_s = time.monotonic() - started_s
+        text = writer.opening()
+        while True:
+            text += writer.token(emitted.number, emitted.cached_tokens)
+            if emitted.last:
+                break
+            await response.write(text)
+            emitted, text = await tokens.get(), b""
+        self.metrics.ended(ttft_s, time.monotonic() - started_s)
+        await response.write(text + writer.closing(emitted.number, emitted.cached_tokens))
+
+
+@dataclass(frozen=True, slots=True)
+class RunningReplica:
+    replica: SimulatedReplica
+    url: str
+
+
+@asynccontextmanager
+async def running(
+    replica: SimulatedReplica, port: int = 0, host: str = "127.0.0.1"
+) -> AsyncIterator[RunningReplica]:
+    """Serves one replica; port 0 takes a free one. Leaving cuts what still streams."""
+    runner = web.AppRunner(
+        replica.application(), access_log=None, handler_cancellation=True, shutdown_timeout=0.1
+    )
+    await runner.setup()
+    site = web.TCPSite(runner, host, port, backlog=2048)
+    await site.start()
+    steps = asyncio.create_task(replica.clock.run(), name="simulated engine")
+    try:
+        bound = runner.addresses[0][1]
+        yield RunningReplica(replica, f"http://{host}:{bound}")
+    finally:
+        steps.cancel()
+        await runner.cleanup()
+
+
+def _json(body: bytes, status: int = 200) -> web.Response:
+    return web.Response(body=body, status=status, content_type="application/json", headers=_HEADERS)
