@@ -6,9 +6,8 @@ Weights are shares relative to one another. A limit is at least 1 and at most wh
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
-from gateway.core.limits.limit import LIMIT_CLASSES, METERS, RATE_METERS, Limit
+from gateway.core.limits.limit import LIMIT_CLASSES, METER_NAMED, METERS, RATE_METERS, Limit
 from gateway.core.priority import PriorityClass
 from tenants.errors import Invalid
 from tenants.wording import clean_slug, printable
@@ -19,25 +18,17 @@ CREDIT_MAX_MICROCREDITS = 10**15
 AMOUNT_MAX = 10**11
 
 
-@dataclass(frozen=True, slots=True)
-class MeterFacts:
-    """``maximum`` is in ``unit``."""
-
-    unit: str
-    maximum: int
-
-
-METER_FACTS: dict[str, MeterFacts] = {
-    "tpm": MeterFacts("tokens per minute", 10**9),
-    "itpm": MeterFacts("input tokens per minute", 10**9),
-    "otpm": MeterFacts("output tokens per minute", 10**9),
-    "rpm": MeterFacts("calls per minute", 10**7),
-    "concurrent": MeterFacts("calls at once", 10**5),
-    "day": MeterFacts("tokens per UTC day", AMOUNT_MAX),
-    "month": MeterFacts("tokens per UTC month", AMOUNT_MAX),
-    "enqueued": MeterFacts("tokens waiting in batches", AMOUNT_MAX),
+METER_MAXIMUM: dict[str, int] = {
+    "tpm": 10**9,
+    "itpm": 10**9,
+    "otpm": 10**9,
+    "rpm": 10**7,
+    "concurrent": 10**5,
+    "day": AMOUNT_MAX,
+    "month": AMOUNT_MAX,
+    "enqueued": AMOUNT_MAX,
 }
-assert tuple(METER_FACTS) == METERS
+assert tuple(METER_MAXIMUM) == METERS
 
 
 def clean_weight(value: float) -> float:
@@ -90,11 +81,11 @@ def clean_credit(value: int) -> int:
 
 
 def _amount(value: float, meter: str, field: str) -> None:
-    facts = METER_FACTS[meter]
-    if not (math.isfinite(value) and value == int(value) and 1 <= value <= facts.maximum):
+    maximum = METER_MAXIMUM[meter]
+    if not (math.isfinite(value) and value == int(value) and 1 <= value <= maximum):
         raise Invalid(
             f"{meter} {field} of {value:g} is not accepted.",
-            next_step=f"Give a whole number of {facts.unit} from 1 to {facts.maximum}.",
+            next_step=f"Give a whole number of {METER_NAMED[meter].unit} from 1 to {maximum}.",
             field=field,
         )
 

@@ -1,0 +1,70 @@
+"""How does a call record become a row? Columns by name, text that any database takes, numbers kept.
+
+Text is what clients and replicas sent: it is cut to its column, and NUL and lone surrogates, which
+PostgreSQL refuses, are replaced, so that one strange call never holds up the ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from enum import IntEnum
+from typing import Any
+
+from django.db import connection
+from django.db.models import CharField
+
+from gateway.core.records import AttemptRecord, CallRecord
+from tenants.models import LedgerAttempt, LedgerCall
+
+CALL_COLUMNS = tuple(
+    name for name in CallRecord.__struct_fields__ if name not in ("attempts", "arrived_at")
+)
+ATTEMPT_COLUMNS = AttemptRecord.__struct_fields__
+_CALL_WIDTHS = {f.name: f.max_length for f in LedgerCall._meta.fields if isinstance(f, CharField)}
+_ATTEMPT_WIDTHS = {
+    f.name: f.max_length for f in LedgerAttempt._meta.fields if isinstance(f, CharField)
+}
+
+
+def arrived_at(record: CallRecord) -> datetime:
+    return datetime.fromtimestamp(record.arrived_at, UTC)
+
+
+def call_row(record: CallRecord) -> tuple[Any, ...]:
+    """``arrived_at`` first, then ``CALL_COLUMNS``."""
+    at = connection.ops.adapt_datetimefield_value(arrived_at(record))
+    return (at, *(convert(getattr(record, name)) for name, convert in _CALL_CONVERTERS))
+
+
+def attempt_row(call_id: str, attempt: AttemptRecord) -> tuple[Any, ...]:
+    """The call id first, then ``ATTEMPT_COLUMNS``."""
+    return (call_id, *(convert(getattr(attempt, name)) for name, convert in _ATTEMPT_CONVERTERS))
+
+
+def _cut_to(width: int) -> Callable[[object], str]:
+    def cut(value: object) -> str:
+        if value is None:
+            return ""
+        text = str(value)[:width]
+        if text.isascii() and "\0" not in text:
+            return text
+        return text.encode("utf-8", "replace").decode().replace("\0", "�")
+
+    return cut
+
+
+def _plain(value: object) -> object:
+    return int(value) if isinstance(value, IntEnum) else value
+
+
+def _converters(
+    columns: tuple[str, ...], widths: dict[str, int | None]
+) -> tuple[tuple[str, Callable[[object], object]], ...]:
+    return tuple(
+        (name, _cut_to(width) if (width := widths.get(name)) else _plain) for name in columns
+    )
+
+
+_CALL_CONVERTERS = _converters(CALL_COLUMNS, _CALL_WIDTHS)
+_ATTEMPT_CONVERTERS = _converters(ATTEMPT_COLUMNS, _ATTEMPT_WIDTHS)
