@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 
 from gateway.core.clock import Clock
-from gateway.core.limits.book import BucketBook
+from gateway.core.limits.book import LEASE_S, BucketBook
 from gateway.core.limits.demands import BucketKey, BucketState, Demand, Refused, Reservation
 from gateway.stores import snapshot_file
 
@@ -27,12 +27,17 @@ class MemoryStore:
     """``async with`` restores, then keeps the file current."""
 
     def __init__(
-        self, clock: Clock, path: Path | None = None, *, write_every_s: float = 1.0
+        self,
+        clock: Clock,
+        path: Path | None = None,
+        *,
+        write_every_s: float = 1.0,
+        lease_s: float = LEASE_S,
     ) -> None:
         self._clock = clock
         self._path = path
         self._write_every_s = write_every_s
-        self._book = BucketBook()
+        self._book = BucketBook(lease_s=lease_s)
         self._closing = asyncio.Event()
         self._writer: asyncio.Task[None] | None = None
 
