@@ -17,7 +17,7 @@ MAX_PROMPTS: Final = 128
 _MAX_INT32: Final = 2**31 - 1
 _MAX_INT64: Final = 2**63 - 1
 
-Name = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Name = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f\x7f]+\Z")]
 Cap = Annotated[int, Meta(ge=1, le=_MAX_INT32)]
 Choices = Annotated[int, Meta(ge=1, le=8)]
 UpToTwenty = Annotated[int, Meta(ge=0, le=20)]

@@ -1,0 +1,122 @@
+"""Which headers go where? Both directions are allow-lists: what is not named here does not pass.
+
+Hop-by-hop and identity headers (``connection``, ``set-cookie``, ``server``, ``x-forwarded-*``) and
+llama.cpp's ``x-conversation-id``, which keeps a generation alive after its client has gone, are
+therefore never forwarded. Names are lower case; values that go out are ASCII without line breaks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gateway.core.errors import Rejected
+from gateway.core.limits.demands import BucketState
+from gateway.core.priority import PriorityClass
+from gateway.core.reasons import Reason
+from gateway.wire.durations import go_duration
+
+RawHeaders = Iterable[tuple[bytes, bytes]]
+
+TO_REPLICA: Final = frozenset({"traceparent", "tracestate"})
+FROM_REPLICA: Final = frozenset({"openai-processing-ms"})
+_REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:\-]{1,128}")
+_JSON: Final = re.compile(r"application/json\s*(?:;\s*charset=\"?utf-?8\"?\s*)?", re.IGNORECASE)
+_TOKEN_METERS: Final = frozenset({"tpm", "itpm", "otpm", "day", "month", "enqueued"})
+_REQUEST_METERS: Final = frozenset({"rpm"})
+
+
+@dataclass(frozen=True, slots=True)
+class CallLabels:
+    """What the gateway tells about a call beside its answer. None = not known, header left out."""
+
+    call_id: str
+    request_id: str
+    klass: PriorityClass | None = None
+    replica: str | None = None
+    cache: str | None = None
+    queue_s: float | None = None
+    prefix_hit_ratio: float | None = None
+
+
+def decoded(raw: RawHeaders) -> dict[str, str]:
+    """Lower-case names; of a repeated header the first counts."""
+    headers: dict[str, str] = {}
+    for name, value in raw:
+        headers.setdefault(name.decode("latin-1").lower(), value.decode("latin-1"))
+    return headers
+
+
+def encoded(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    """Characters that a header cannot carry are replaced."""
+    return [
+        (name.encode(), re.sub(r"[^\x20-\x7e]", "?", value).encode())
+        for name, value in headers.items()
+    ]
+
+
+def check_content(headers: Mapping[str, str]) -> None:
+    """JSON in UTF-8 without a content encoding, else Rejected(UNSUPPORTED_ENCODING)."""
+    if headers.get("content-encoding", "identity").strip().lower() != "identity":
+        raise Rejected(Reason.UNSUPPORTED_ENCODING, "Content-Encoding is not accepted.")
+    if not _JSON.fullmatch(headers.get("content-type", "application/json").strip()):
+        raise Rejected(Reason.UNSUPPORTED_ENCODING, "Content-Type must be application/json.")
+
+
+def request_id(headers: Mapping[str, str], call_id: str) -> str:
+    """The caller's own id when it is one, else the call id."""
+    wished = headers.get("x-request-id") or headers.get("x-client-request-id") or ""
+    return wished if _REQUEST_ID.fullmatch(wished) else call_id
+
+
+def to_replica(headers: Mapping[str, str], call_id: str) -> dict[str, str]:
+    """What one attempt sends; the upstream adds its own key and connection headers."""
+    passed = {name: headers[name] for name in TO_REPLICA if name in headers}
+    return {
+        **passed,
+        "content-type": "application/json",
+        "accept": "text/event-stream",
+        "accept-encoding": "identity",
+        "x-request-id": call_id,
+    }
+
+
+def from_replica(headers: Mapping[str, str]) -> dict[str, str]:
+    lowered = {name.lower(): value for name, value in headers.items()}
+    return {name: lowered[name] for name in FROM_REPLICA if name in lowered}
+
+
+def call_headers(labels: CallLabels) -> dict[str, str]:
+    known: dict[str, str | None] = {
+        "x-fairway-call-id": labels.call_id,
+        "x-request-id": labels.request_id,
+        "x-fairway-class": labels.klass.label if labels.klass is not None else None,
+        "x-fairway-replica": labels.replica,
+        "x-fairway-cache": labels.cache,
+        "x-fairway-queue-ms": _milliseconds(labels.queue_s),
+        "x-fairway-prefix-hit": _ratio(labels.prefix_hit_ratio),
+    }
+    return {name: value for name, value in known.items() if value is not None}
+
+
+def ratelimit_headers(buckets: Sequence[BucketState]) -> dict[str, str]:
+    """Of the bucket of each kind that will refuse first: the one with least left."""
+    headers: dict[str, str] = {}
+    for unit, meters in (("requests", _REQUEST_METERS), ("tokens", _TOKEN_METERS)):
+        of_unit = [bucket for bucket in buckets if bucket.key.meter in meters]
+        if of_unit:
+            tightest = min(of_unit, key=lambda bucket: bucket.remaining)
+            headers[f"x-ratelimit-limit-{unit}"] = str(int(tightest.limit))
+            headers[f"x-ratelimit-remaining-{unit}"] = str(int(tightest.remaining))
+            headers[f"x-ratelimit-reset-{unit}"] = go_duration(tightest.full_again_s)
+    return headers
+
+
+def _milliseconds(seconds: float | None) -> str | None:
+    return None if seconds is None else str(round(seconds * 1000))
+
+
+def _ratio(ratio: float | None) -> str | None:
+    return None if ratio is None else f"{ratio:.3f}"
