@@ -10,6 +10,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests import servers
+from tests.emptied_database import database_can_be_emptied
+
+__all__ = ["database_can_be_emptied"]
 
 
 @pytest.fixture(scope="session")
