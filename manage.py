@@ -7,14 +7,12 @@ import sys
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
-    from config.env import EnvError
+    from django.core.management import execute_from_command_line
 
-    try:
-        from django.core.management import execute_from_command_line
+    from config.env import plain_exit
 
+    with plain_exit():
         execute_from_command_line(sys.argv)
-    except EnvError as mistakes:
-        sys.exit(str(mistakes))
 
 
 if __name__ == "__main__":

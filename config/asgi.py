@@ -15,15 +15,17 @@ from typing import TYPE_CHECKING, cast
 import structlog
 
 from config.asgi_types import Application, Receive, Scope, Send
+from config.env import plain_exit
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
 from django.core.asgi import get_asgi_application
 
-_django = cast(Application, get_asgi_application())  # loads the apps: before what follows
+with plain_exit():
+    _django = cast(Application, get_asgi_application())  # loads the apps: before what follows
 
-from config import composition  # noqa: E402
-from config.web import Web, answer  # noqa: E402
+from config import composition
+from config.web import Web, answer
 
 if TYPE_CHECKING:
     from gateway.runtime import Fairway

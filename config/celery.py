@@ -16,6 +16,8 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 from celery import Celery
 from django.conf import settings
 
+from config.env import plain_exit
+
 VISIBILITY_TIMEOUT_S = 300
 
 
@@ -47,8 +49,10 @@ def broker(redis_url: str, var_dir: Path) -> dict[str, Any]:
 
 
 app = Celery("fairway")
+with plain_exit():
+    _broker = broker(settings.REDIS_URL, settings.VAR_DIR)
 app.conf.update(
-    **broker(settings.REDIS_URL, settings.VAR_DIR),
+    **_broker,
     accept_content=["json"],
     task_serializer="json",
     result_backend=None,

@@ -8,8 +8,10 @@ Every mistake is reported at once; an unknown ``FAIRWAY_...`` name is a mistake.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -28,6 +30,7 @@ APPS: dict[str, type[Any]] = {
     "dashboard": DashboardSettings,
     "workers": WorkersSettings,
 }
+LOCAL_HOSTS = {"127.0.0.1", "localhost", "[::1]", "testserver"}
 HANDED_DOWN = ("var_dir", "redis_url", "key_pepper", "secret_key", "port")
 
 Names = Annotated[tuple[str, ...], NoDecode]
@@ -126,11 +129,20 @@ def read_env() -> Env:
         f"{name}: unknown name" for name in sorted(set(_fairway_names()) - set(known_names()))
     ]
     shared = _read_shared(mistakes)
-    handed_down = _handed_down(shared) if shared else {}
+    handed_down = _handed_down(shared)
     apps = {name: _read_app(name, handed_down, mistakes) for name in APPS}
-    if mistakes or shared is None:
+    if mistakes:
         raise EnvError(mistakes)
     return Env(shared, **apps)
+
+
+@contextlib.contextmanager
+def plain_exit() -> Iterator[None]:
+    """Mistakes end the process with their lines, a status and no traceback."""
+    try:
+        yield
+    except EnvError as mistakes:
+        sys.exit(str(mistakes))
 
 
 def known_names() -> Iterator[str]:
@@ -158,15 +170,19 @@ def _fairway_names() -> Iterator[str]:
     return (name for name in os.environ if name.startswith("FAIRWAY_"))
 
 
-def _read_shared(mistakes: list[str]) -> Shared | None:
+def _read_shared(mistakes: list[str]) -> Shared:
+    """Where a value is malformed its default stands in, so that the rest can be judged too."""
     try:
         shared = Shared()
     except ValidationError as error:
-        for detail in error.errors():
-            field = str(detail["loc"][0])
-            name = shared_name(field) if field in Shared.model_fields else field.upper()
-            mistakes.append(f"{name}: {_words(detail)}")
-        return None
+        malformed = {str(detail["loc"][0]): detail for detail in error.errors()}
+        fields = {shared_name(field): field for field in Shared.model_fields}
+        fields |= {field: field for field in Shared.model_fields}
+        mistakes.extend(
+            f"{shared_name(fields[place])}: {_words(detail)}" for place, detail in malformed.items()
+        )
+        defaults = {place: Shared.model_fields[fields[place]].default for place in malformed}
+        shared = Shared(**defaults)
     mistakes.extend(_unsafe(shared))
     return shared
 
@@ -174,6 +190,8 @@ def _read_shared(mistakes: list[str]) -> Shared | None:
 def _unsafe(shared: Shared) -> Iterator[str]:
     """What must not go into production."""
     if shared.debug:
+        if foreign := set(shared.allowed_hosts) - LOCAL_HOSTS:
+            yield f"FAIRWAY_DEBUG: its secrets are public; not with the hosts {sorted(foreign)}"
         return
     for field, secret in (("secret_key", shared.secret_key), ("key_pepper", shared.key_pepper)):
         if len(secret.get_secret_value()) < 32:
