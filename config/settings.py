@@ -114,7 +114,7 @@ CHANNEL_LAYERS: dict[str, Any] = {
 STATIC_URL = "static/"
 STATICFILES_FINDERS = [
     "django.contrib.staticfiles.finders.AppDirectoriesFinder",
-    "config.staticfiles.PlotlyFinder",
+    "dashboard.finders.PlotlyFinder",
 ]
 STATIC_ROOT = VAR_DIR / "static"
 WHITENOISE_USE_FINDERS = not (STATIC_ROOT / "staticfiles.json").exists()
@@ -165,7 +165,7 @@ CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {
         "default-src": [SELF],
         "script-src": [SELF, NONCE],
-        "style-src": [SELF, "'unsafe-inline'"],  # plotly.js injects its style sheet
+        "style-src": [SELF],
         "img-src": [SELF, "data:", "blob:"],  # plotly.js exports a picture
         "connect-src": [SELF],
         "object-src": ["'none'"],

@@ -59,6 +59,7 @@ def environment(var: Path, port: int) -> dict[str, str]:
         "SECRET_KEY": os.environ.get("SECRET_KEY") or secret(var / "secret_key"),
         "FAIRWAY_KEY_PEPPER": os.environ.get("FAIRWAY_KEY_PEPPER") or secret(var / "key_pepper"),
         "FAIRWAY_VAR_DIR": str(var),
+        "FAIRWAY_GATEWAY_REPLICA_NETWORKS": "127.0.0.0/8",
         "PORT": str(port),
         "DJANGO_SETTINGS_MODULE": "config.settings",
     }
