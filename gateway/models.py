@@ -10,7 +10,7 @@ from django.db import models
 from django.utils import timezone
 
 SLUG_CHARACTERS = 40
-MODEL_CHARACTERS = 200
+MODEL_CHARACTERS = 100
 
 
 class ReplicaSetting(models.TextChoices):

@@ -58,8 +58,8 @@ class Migration(migrations.Migration):
             name='Alias',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=200, unique=True)),
-                ('upstream_model', models.CharField(blank=True, max_length=200)),
+                ('name', models.CharField(max_length=100, unique=True)),
+                ('upstream_model', models.CharField(blank=True, max_length=100)),
                 ('created_at', models.DateTimeField(default=django.utils.timezone.now)),
                 ('pool', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='aliases', to='gateway.pool')),
             ],

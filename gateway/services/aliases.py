@@ -1,0 +1,76 @@
+"""Writes of aliases: which pool answers to a model name.
+
+Keyword-only; each is one transaction, adds one to the configuration version and leaves one audit
+row.
+"""
+
+from __future__ import annotations
+
+import re
+
+from gateway import selectors as select
+from gateway.models import MODEL_CHARACTERS, Alias
+from tenants.actors import Actor
+from tenants.errors import Invalid
+from tenants.models import AuditEntry
+from tenants.services import audit, versions
+from tenants.services.transactions import transactional
+from tenants.wording import printable
+
+_MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]*", re.ASCII)
+
+
+@transactional
+def assign(*, name: str, pool: str, actor: Actor, upstream_model: str = "", why: str = "") -> Alias:
+    """Makes the name, or moves it to another pool. Without ``upstream_model`` the replicas are
+    asked for ``name``. Calls in the queue of the former pool stay there."""
+    versions.bump()
+    target = select.pool(pool)
+    clean_model(name, "name")
+    if upstream_model:
+        clean_model(upstream_model, "upstream_model")
+    former = Alias.objects.select_related("pool").filter(name=name).first()
+    row, _ = Alias.objects.update_or_create(
+        name=name, defaults={"pool": target, "upstream_model": upstream_model}
+    )
+    before = shown(former) if former else None
+    _record(name, "alias.assign", actor, why, before, shown(row))
+    return row
+
+
+@transactional
+def remove(*, name: str, actor: Actor, why: str = "") -> AuditEntry:
+    """New calls for it get 404 from the next snapshot on."""
+    versions.bump()
+    row = select.alias(name)
+    before = shown(row)
+    row.delete()
+    return _record(name, "alias.remove", actor, why, before, None)
+
+
+def shown(row: Alias) -> dict[str, object]:
+    return {"name": row.name, "pool": row.pool.slug, "upstream_model": row.upstream_model}
+
+
+def clean_model(value: str, field: str) -> str:
+    """Raises Invalid."""
+    if len(value) > MODEL_CHARACTERS or not _MODEL.fullmatch(value):
+        raise Invalid(
+            f"{printable(value)} is not a model name.",
+            next_step=f"Use 1 to {MODEL_CHARACTERS} of letters, digits and . _ : / @ + -",
+            field=field,
+        )
+    return value
+
+
+def _record(
+    name: str,
+    action: str,
+    actor: Actor,
+    why: str,
+    before: dict[str, object] | None,
+    after: dict[str, object] | None,
+) -> AuditEntry:
+    return audit.record(
+        actor=actor, action=action, target=f"alias:{name}", before=before, after=after, why=why
+    )
