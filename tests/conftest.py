@@ -55,3 +55,11 @@ def chromium_path() -> str:
 @pytest.fixture
 def free_port() -> int:
     return servers.free_port()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks what touches the database, so that it can run on another one too."""
+    for item in items:
+        fixtures = getattr(item, "fixturenames", ())
+        if item.get_closest_marker("django_db") or {"db", "transactional_db"} & set(fixtures):
+            item.add_marker("database")

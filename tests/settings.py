@@ -27,5 +27,3 @@ from config.settings import DATABASES  # noqa: E402
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 if "sqlite3" in DATABASES["default"]["ENGINE"]:
     DATABASES["default"]["TEST"] = {"NAME": str(_directory / "test.sqlite3")}
-else:
-    DATABASES["default"]["OPTIONS"].pop("pool")  # a pool keeps the test database from being dropped
