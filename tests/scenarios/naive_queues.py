@@ -1,0 +1,58 @@
+"""Plausible rules that are wrong. Each differs from the fair queue in one rule, and each must fail
+the scenario that the rule exists for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gateway.core.queues.call import CallQueue, Charge
+from gateway.core.queues.fair_queue import Flow, StartTimeFairQueue
+from gateway.core.queues.fifo import FifoQueue
+from gateway.core.queues.tag_heap import Line
+
+
+class NoLift(StartTimeFairQueue):
+    """A tenant that was away catches up on what it did not use: least served first."""
+
+    def _lift(self, flow: Flow) -> None:
+        pass
+
+    def _advance(self, tag: float) -> None:
+        pass
+
+    def _forget_if_idle(self, flow: Flow) -> None:
+        pass
+
+
+class LeastActiveTag(StartTimeFairQueue):
+    """The virtual time is the least tag of the tenants with calls, as counter-based schedulers have
+    it."""
+
+    def _advance(self, tag: float) -> None:
+        waiting = [flow.tag for flow in self._flows.values() if flow.lines]
+        self._virtual_time = max(self._virtual_time, min(waiting, default=tag))
+
+
+class FinishTimeFair(StartTimeFairQueue):
+    """Least finish tag first: a call is ordered behind its own size."""
+
+    def _tag_of(self, line: Line) -> float:
+        weight = self._weights.get(line.tenant, 1.0)
+        return self._flows[line.tenant].tag + line.first().cost / weight
+
+
+class NoCorrection(StartTimeFairQueue):
+    """The estimate is final."""
+
+    def correct(self, charge: Charge, cost: float) -> None:
+        if charge.cost == 0.0:
+            super().correct(charge, cost)
+
+
+NAIVE_QUEUES: dict[str, Callable[[dict[str, float]], CallQueue]] = {
+    "fifo": FifoQueue,
+    "no_lift": NoLift,
+    "least_active_tag": LeastActiveTag,
+    "finish_time_fair": FinishTimeFair,
+    "no_correction": NoCorrection,
+}
