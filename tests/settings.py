@@ -19,6 +19,7 @@ atexit.register(shutil.rmtree, _directory, ignore_errors=True)
 os.environ.setdefault("FAIRWAY_DEBUG", "true")
 os.environ.setdefault("FAIRWAY_VAR_DIR", str(_directory))
 os.environ.setdefault("LOG_LEVEL", "WARNING")
+os.environ.setdefault("FAIRWAY_GATEWAY_REPLICA_NETWORKS", "127.0.0.0/8,::1/128")
 os.environ["ALLOWED_HOSTS"] = "127.0.0.1,localhost,testserver"
 
 from config.settings import *  # noqa: E402, F403

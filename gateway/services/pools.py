@@ -7,7 +7,8 @@ row.
 from __future__ import annotations
 
 from gateway import selectors as select
-from gateway.models import Pool
+from gateway.models import Pool, ReplicaSetting
+from gateway.services import replicas
 from gateway.services.terms import PoolTerms
 from tenants.actors import Actor
 from tenants.errors import AlreadyExists, Invalid
@@ -39,6 +40,15 @@ def change(*, slug: str, terms: PoolTerms, actor: Actor, why: str = "") -> Audit
     before, after = PoolTerms.of(row).columns(), terms.checked().columns()
     Pool.objects.filter(pk=row.pk).update(**after)
     return _record(slug, "pool.change", actor, why, before, after)
+
+
+@transactional
+def switch(*, slug: str, state: ReplicaSetting, actor: Actor, why: str = "") -> int:
+    """Puts every replica of the pool into ``state``; how many were not in it yet."""
+    others = [row.slug for row in select.replicas(of_pool=slug) if row.state != state]
+    for replica in others:
+        replicas.switch(slug=replica, state=state, actor=actor, why=why)
+    return len(others)
 
 
 @transactional

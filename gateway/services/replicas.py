@@ -39,16 +39,28 @@ def change(
 
 def drain(*, slug: str, actor: Actor, why: str = "") -> AuditEntry:
     """It finishes its calls and gets no new ones."""
-    return _switch(slug, ReplicaSetting.DRAINING, actor, why)
+    return switch(slug=slug, state=ReplicaSetting.DRAINING, actor=actor, why=why)
 
 
 def disable(*, slug: str, actor: Actor, why: str = "") -> AuditEntry:
     """No new calls, no probes."""
-    return _switch(slug, ReplicaSetting.DISABLED, actor, why)
+    return switch(slug=slug, state=ReplicaSetting.DISABLED, actor=actor, why=why)
 
 
 def enable(*, slug: str, actor: Actor, why: str = "") -> AuditEntry:
-    return _switch(slug, ReplicaSetting.ENABLED, actor, why)
+    return switch(slug=slug, state=ReplicaSetting.ENABLED, actor=actor, why=why)
+
+
+@transactional
+def switch(*, slug: str, state: ReplicaSetting, actor: Actor, why: str = "") -> AuditEntry:
+    """Compare and set; a replica that is in that state already is refused."""
+    versions.bump()
+    row = select.replica(slug)
+    changed = Replica.objects.filter(pk=row.pk, state=row.state).exclude(state=state)
+    if not changed.update(state=state):
+        raise AlreadyExists(f"The replica {slug} is {state} already.", next_step="Nothing to do.")
+    before, after = {"state": str(row.state)}, {"state": str(state)}
+    return _record(slug, f"replica.{_VERBS[state]}", actor, why, before, after)
 
 
 @transactional
@@ -89,18 +101,6 @@ def _change(slug: str, columns: dict[str, object], actor: Actor, why: str) -> Au
     if "sealed_api_key" in columns:
         after["api_key"] = "replaced" if columns["sealed_api_key"] else "none"
     return _record(slug, "replica.change", actor, why, before, after)
-
-
-@transactional
-def _switch(slug: str, state: ReplicaSetting, actor: Actor, why: str) -> AuditEntry:
-    """Compare and set; a replica that is in that state already is refused."""
-    versions.bump()
-    row = select.replica(slug)
-    changed = Replica.objects.filter(pk=row.pk, state=row.state).exclude(state=state)
-    if not changed.update(state=state):
-        raise AlreadyExists(f"The replica {slug} is {state} already.", next_step="Nothing to do.")
-    before, after = {"state": str(row.state)}, {"state": str(state)}
-    return _record(slug, f"replica.{_VERBS[state]}", actor, why, before, after)
 
 
 def _record(
