@@ -14,6 +14,7 @@ import msgspec
 
 from gateway.core.errors import UpstreamError
 from gateway.core.reasons import Reason
+from gateway.wire.chunks import Garbled, decode_json
 from gateway.wire.dialect import Frame
 from gateway.wire.merging import Merged
 
@@ -68,11 +69,10 @@ class AnswerAggregator:
 
 
 def _decoded(data: bytes) -> dict[str, Any]:
-    """An event that is an object, as ``StreamReader.facts`` has seen; the whole of it may still be
-    unreadable."""
+    """``StreamReader.facts`` has seen that it is an object; the whole may still be unreadable."""
     try:
-        chunk: dict[str, Any] = msgspec.json.decode(data)
-    except (msgspec.DecodeError, RecursionError):
+        chunk: dict[str, Any] = decode_json(data)
+    except Garbled:
         message = "The replica sent an event that is not a JSON object."
         raise UpstreamError(Reason.UPSTREAM_ERROR, message) from None
     return chunk

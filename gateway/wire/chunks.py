@@ -82,16 +82,22 @@ def decode_chunk(data: bytes) -> Chunk:
         raise Garbled from None
 
 
+def decode_json(data: bytes | msgspec.Raw) -> Any:
+    """The whole of it, without types. Raises Garbled: the typed decode skips what it does not
+    read, so it may have taken what this does not."""
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError):
+        raise Garbled from None
+
+
 def says(raw: msgspec.Raw) -> bool:
     """The field is there and is not null, empty or false."""
     return bool(raw) and bytes(raw) not in _EMPTY
 
 
 def _untyped(data: bytes) -> Chunk:
-    try:
-        event = msgspec.json.decode(data)
-    except (msgspec.DecodeError, RecursionError):
-        raise Garbled from None
+    event = decode_json(data)
     if not isinstance(event, dict):
         raise Garbled
     choices = event.get("choices")

@@ -9,22 +9,20 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from gateway.core.errors import UpstreamError
 from gateway.replicas.upstream_errors import error_for_status
-from gateway.wire.chunks import Chunk, says
+from gateway.wire.chunks import Chunk, decode_json, says
 
 _UNKNOWN_STATUS = 500
 
 
 def error_in(chunk: Chunk, data: bytes) -> UpstreamError | None:
-    """``data`` is the JSON object that ``chunk`` was decoded from."""
+    """``data`` is the JSON object that ``chunk`` was decoded from. Raises Garbled."""
     if says(chunk.error):
-        return error_for_status(_status(msgspec.json.decode(chunk.error)), data)
+        return error_for_status(_status(decode_json(chunk.error)), data)
     if chunk.object != "error" and chunk.choices is not None:
         return None
-    event = msgspec.json.decode(data)
+    event = decode_json(data)
     if chunk.object == "error" or _is_bare_error(event):
         return error_for_status(_status(event), data)
     return None

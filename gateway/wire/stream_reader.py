@@ -66,31 +66,30 @@ class OpenAiStreamReader:
             return FrameFacts(frame.raw, tokens=self._tokens)
         try:
             chunk = decode_chunk(frame.data)
+            error = error_in(chunk, frame.data)
         except Garbled:
-            message = "The replica sent an event that is not a JSON object."
-            return self._failed(UpstreamError(Reason.UPSTREAM_ERROR, message))
-        error = error_in(chunk, frame.data)
-        return self._failed(error) if error else self._chunk(frame, chunk)
+            return self._failed("The replica sent an event that is not a JSON object.")
+        return self._error(error) if error else self._chunk(frame, chunk)
 
     def _without_data(self, frame: Frame) -> FrameFacts:
         if frame.event == "error":
-            chunk = _chunk_or_none(frame.data or b"")
-            hidden = error_in(chunk, frame.data or b"") if chunk else None
-            message = "The replica sent an error event."
-            return self._failed(hidden or UpstreamError(Reason.UPSTREAM_ERROR, message))
+            hidden = _hidden_error(frame.data or b"")
+            return self._error(hidden) if hidden else self._failed("The replica sent an error.")
         if not frame.is_comment and frame.raw.lstrip().startswith(_NOT_SSE):
-            message = "The replica's answer is not an event stream."
-            return self._failed(UpstreamError(Reason.UPSTREAM_ERROR, message))
+            return self._failed("The replica's answer is not an event stream.")
         return FrameFacts(frame.raw, tokens=self._tokens)
 
     def _done(self, frame: Frame) -> FrameFacts:
         self._is_done = True
         if not self.is_complete():
             message = "The replica ended its stream before every choice had finished."
-            return self._failed(UpstreamError(Reason.UPSTREAM_INCOMPLETE, message))
+            return self._error(UpstreamError(Reason.UPSTREAM_INCOMPLETE, message))
         return FrameFacts(frame.raw, is_done=True, tokens=self._tokens)
 
-    def _failed(self, error: UpstreamError) -> FrameFacts:
+    def _failed(self, message: str) -> FrameFacts:
+        return self._error(UpstreamError(Reason.UPSTREAM_ERROR, message))
+
+    def _error(self, error: UpstreamError) -> FrameFacts:
         return FrameFacts(b"", error=error, tokens=self._tokens)
 
     def _chunk(self, frame: Frame, chunk: Chunk) -> FrameFacts:
@@ -181,8 +180,8 @@ def _asks_running_usage(body: Mapping[str, Any]) -> bool:
     return bool((body.get("stream_options") or {}).get("continuous_usage_stats"))
 
 
-def _chunk_or_none(data: bytes) -> Chunk | None:
+def _hidden_error(data: bytes) -> UpstreamError | None:
     try:
-        return decode_chunk(data)
+        return error_in(decode_chunk(data), data)
     except Garbled:
         return None
