@@ -17,14 +17,6 @@ from deploy.errors import CannotRun
 from deploy.programs import MANAGE, PoolOf
 from deploy.secret_files import write_private
 
-TENANTS: list[dict[str, Any]] = [
-    {"name": "Acme", "plan_limits": {"tpm": 200_000, "rpm": 600, "concurrent": 32}},
-    {"name": "Heavy Labs", "plan_limits": {"tpm": 400_000, "rpm": 600, "concurrent": 64}},
-    {"name": "Bursty Bikes", "plan_limits": {"tpm": 60_000, "rpm": 240, "concurrent": 48}},
-    {"name": "Prefix Press", "plan_limits": {"tpm": 300_000, "rpm": 600, "concurrent": 32}},
-    {"name": "Date Desk", "plan_limits": {"tpm": 150_000, "rpm": 300, "concurrent": 24}},
-]
-
 
 async def prepare(var: Path, pools: list[PoolOf], port: int) -> dict[str, Any]:
     """Migrates, collects static files, seeds. Raises CannotRun with the command's last words."""
@@ -32,7 +24,6 @@ async def prepare(var: Path, pools: list[PoolOf], port: int) -> dict[str, Any]:
     wish = {
         "base_url": f"http://127.0.0.1:{port}",
         "pools": [pool.as_json() for pool in pools],
-        "tenants": TENANTS,
         "known": known,
     }
     process = await asyncio.create_subprocess_exec(

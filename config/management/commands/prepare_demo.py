@@ -1,0 +1,32 @@
+"""Migrates the database, collects static files and seeds the demo; used by ``make run``.
+
+Reads what is wished from standard input and writes the facts of the run to standard output, both as
+JSON: keys and passwords never appear among the arguments of a process.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError
+
+from config.demo_seed import seed
+from tenants.errors import TenancyError
+
+
+class Command(BaseCommand):
+    help = "Prepare the database and the demo (JSON on standard input and output)."
+    requires_system_checks = ()
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        wish = json.load(sys.stdin)
+        call_command("migrate", interactive=False, verbosity=0)
+        call_command("collectstatic", interactive=False, verbosity=0)
+        try:
+            facts = seed(wish)
+        except TenancyError as error:
+            raise CommandError(str(error)) from None
+        self.stdout.write(json.dumps(facts))
