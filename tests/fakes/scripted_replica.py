@@ -16,7 +16,18 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from tests.fakes.scripts import HEALTHY, Cut, Hang, Script, Send, Step, Wait, status, tokens
+from tests.fakes.scripts import (
+    HEALTHY,
+    Cut,
+    Hang,
+    Script,
+    Send,
+    Step,
+    Wait,
+    metrics,
+    status,
+    tokens,
+)
 
 
 @dataclass(eq=False)
@@ -39,7 +50,7 @@ class ScriptedReplica:
 
     def __init__(self, default: Script | None = None) -> None:
         self.default = default or tokens(3)
-        self.routes: dict[str, Script] = {"/health": HEALTHY}
+        self.routes: dict[str, Script] = {"/health": HEALTHY, "/metrics": metrics()}
         self.received: list[Received] = []
         self.connections = 0
         self.close_after_stream = False  # the keep-alive lie of llama.cpp

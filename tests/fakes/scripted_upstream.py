@@ -20,7 +20,8 @@ from gateway.replicas.upstream_errors import (
     error_for_plain_answer,
     error_for_status,
 )
-from tests.fakes.scripts import HEALTHY, Cut, Hang, Script, Send, Step, Wait, tokens
+from tests.fakes import scripts
+from tests.fakes.scripts import Cut, Hang, Script, Send, Step, Wait, tokens
 
 
 @dataclass(eq=False)
@@ -76,7 +77,8 @@ class ScriptedUpstream:
         self, target: ReplicaTarget, path: str, *, timeout_s: float, max_bytes: int
     ) -> PlainAnswer:
         self.gets.append((target.slug, path))
-        script = self.routes.get((target.slug, path), HEALTHY)
+        usual = scripts.metrics() if path == "/metrics" else scripts.HEALTHY
+        script = self.routes.get((target.slug, path), usual)
         try:
             async with asyncio.timeout(timeout_s):
                 await _before_headers(script)

@@ -231,4 +231,12 @@ def refused() -> Script:
     return Script(refused=True)
 
 
+def metrics(running: int = 0, waiting: int = 0, kv_ratio: float = 0.0) -> Script:
+    """A scrape under vLLM's names."""
+    return plain(
+        b"vllm:num_requests_running %d\nvllm:num_requests_waiting %d\n"
+        b"vllm:kv_cache_usage_perc %f\n" % (running, waiting, kv_ratio)
+    )
+
+
 HEALTHY = plain(b"")

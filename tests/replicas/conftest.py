@@ -6,6 +6,9 @@ import pytest
 
 from gateway.replicas.aiohttp_upstream import AiohttpUpstream
 from tests.fakes.scripted_replica import ScriptedReplica, running
+from tests.fakes.virtual_time import virtual_time
+
+__all__ = ["virtual_time"]
 
 
 @pytest.fixture

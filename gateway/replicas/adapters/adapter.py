@@ -40,9 +40,6 @@ class MetricNames:
     running: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
     kv_ratio: tuple[str, ...] = ()
-    preemptions: tuple[str, ...] = ()
-    output_tokens: tuple[str, ...] = ()
-    cache_info: tuple[str, ...] = ()  # labels block_size and num_gpu_blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +55,7 @@ class Adapter:
     metrics: MetricNames = field(default_factory=MetricNames)
     endpoints: frozenset[str] = frozenset({"chat/completions", "completions"})
     body_extras: Mapping[str, object] = field(default_factory=dict)  # into every body
+    needs_max_tokens: bool = False  # generates to the end of its context when none is given
     closes_after_stream: bool = False  # announces keep-alive, yet closes the socket after a stream
     done_marker: bool = True  # ends a complete stream with [DONE]
     started_at: StartedAt = StartedAt.FIRST_EVENT

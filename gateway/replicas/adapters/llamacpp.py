@@ -18,10 +18,10 @@ LLAMACPP = Adapter(
     metrics=MetricNames(
         running=("llamacpp:requests_processing",),
         waiting=("llamacpp:requests_deferred",),
-        output_tokens=("llamacpp:tokens_predicted_total",),
     ),
     endpoints=frozenset({"chat/completions", "completions", "responses", "messages"}),
     body_extras=MappingProxyType({"timings_per_token": True}),
+    needs_max_tokens=True,
     closes_after_stream=True,
     started_at=StartedAt.HEADERS,
     sharing=Sharing.PER_SLOT,

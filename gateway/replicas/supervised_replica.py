@@ -1,0 +1,235 @@
+"""Is this one replica alive, and may it be given calls? One object from adding to removal.
+
+A task probes when the health machine asks for it, another scrapes telemetry. What the calls
+experience comes in through ``watch``. The object, not its name, owns counters and connections: a
+call that outlives the removal of its replica reports to an object that nobody asks any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from gateway.core.clock import Clock
+from gateway.core.dispatch.effects import ReplicaHealth, ReplicaTelemetry
+from gateway.core.errors import ConnectionLost, ReplicaFull, ReplicaUnreachable, UpstreamError
+from gateway.core.events import Event, ReplicaState
+from gateway.core.health.machine import PROBE_TIMEOUT_S, HealthState, ReplicaHealthMachine
+from gateway.core.health.stall import StallWatch
+from gateway.degradation import Degradation
+from gateway.replicas.adapters import Adapter
+from gateway.replicas.restarted_task import RestartedTask
+from gateway.replicas.scraper import Scraper
+from gateway.replicas.upstream import Prober, ReplicaTarget
+
+PROBE_BODY_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class FleetSinks:
+    """Who is told. Called on the loop, in the moment of the change; they must not wait."""
+
+    health: Callable[[str, ReplicaHealth], None]  # (pool, health)
+    telemetry: Callable[[str, ReplicaTelemetry], None]
+    publish: Callable[[Event], None]
+
+
+class Watch:
+    """What one attempt tells about its replica."""
+
+    __slots__ = ("_replica", "has_content")
+
+    def __init__(self, replica: SupervisedReplica) -> None:
+        self._replica = replica
+        self.has_content = False
+
+    def progress(self) -> None:
+        """Content has arrived; cheap, once per read."""
+        self._replica.progressed(first=not self.has_content)
+        self.has_content = True
+
+
+class SupervisedReplica:
+    """``setting`` is the operator's word: enabled, draining or disabled."""
+
+    def __init__(
+        self,
+        target: ReplicaTarget,
+        adapter: Adapter,
+        machine: ReplicaHealthMachine,
+        *,
+        prober: Prober,
+        clock: Clock,
+        sinks: FleetSinks,
+    ) -> None:
+        self.target = target
+        self.machine = machine
+        self.setting = "enabled"
+        self.in_flight = 0
+        self._adapter = adapter
+        self._prober = prober
+        self._clock = clock
+        self._sinks = sinks
+        self._stall = StallWatch(clock.monotonic())
+        self._wake = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._told: ReplicaHealth | None = None
+        self._told_state = ""
+        self._degradation = Degradation(f"telemetry:{target.slug}", sinks.publish, clock)
+        self._scraper = Scraper(
+            target,
+            adapter,
+            prober=prober,
+            clock=clock,
+            degradation=self._degradation,
+            wanted=self._is_up,
+            sink=sinks.telemetry,
+        )
+        name = f"{target.pool}/{target.slug}"
+        self._tasks = (
+            RestartedTask(f"probe {name}", self._probe_forever),
+            RestartedTask(f"scrape {name}", self._scraper.run),
+        )
+
+    @property
+    def state(self) -> str:
+        return self.setting if self.setting != "enabled" else self.machine.state.value
+
+    @property
+    def telemetry(self) -> ReplicaTelemetry | None:
+        return self._scraper.sample
+
+    @property
+    def degraded(self) -> str | None:
+        """Why there is no telemetry, if there should be some."""
+        return self._degradation.why
+
+    def start(self) -> None:
+        for task in self._tasks:
+            task.start()
+
+    def stop(self) -> None:
+        """No more probes and scrapes; attempts that run go on."""
+        for task in self._tasks:
+            task.stop()
+        self._scraper.lost(None)
+
+    async def ended(self) -> None:
+        for task in self._tasks:
+            await task.ended()
+
+    async def idle(self) -> None:
+        """Returns when no attempt uses the replica."""
+        await self._idle.wait()
+
+    def set(self, setting: str, slots: int) -> None:
+        self.setting = setting
+        self.machine.set_slots(slots)
+        self.tell()
+
+    @contextmanager
+    def watch(self) -> Iterator[Watch]:
+        """Around one attempt. An UpstreamError that passes through is evidence; the caller's own
+        errors and cancellations are none."""
+        self.in_flight += 1
+        self._idle.clear()
+        self._stall.started(self._clock.monotonic())
+        watch = Watch(self)
+        try:
+            yield watch
+        except UpstreamError as error:
+            self._failed(error, watch.has_content)
+            raise
+        finally:
+            self.in_flight -= 1
+            self._stall.ended()
+            if self.in_flight == 0:
+                self._idle.set()
+
+    def progressed(self, *, first: bool) -> None:
+        now_s = self._clock.monotonic()
+        self._stall.progress(now_s)
+        if first:
+            self.machine.call_succeeded(now_s)
+            self.tell()
+        else:
+            self.machine.progress(now_s)
+
+    def tell(self) -> None:
+        """Passes on what changed since the last time."""
+        now_s = self._clock.monotonic()
+        health = self.machine.health(now_s)
+        if self.setting != "enabled":
+            health = ReplicaHealth(self.target.slug, admits=False, slot_cap=health.slot_cap)
+        if self.state != self._told_state:
+            self._told_state = self.state
+            why = self.machine.why if self.setting == "enabled" else "set by an operator"
+            at = self._clock.wall()
+            target = self.target
+            self._sinks.publish(ReplicaState(at, target.pool, target.slug, self.state, why))
+        if health != self._told:
+            self._told = health
+            self._sinks.health(self.target.pool, health)
+
+    def _failed(self, error: UpstreamError, had_content: bool) -> None:
+        now_s = self._clock.monotonic()
+        if isinstance(error, ReplicaFull):
+            self.machine.full(now_s, error.retry_after_s)
+        elif isinstance(error, ReplicaUnreachable):
+            self.machine.connection_failed(now_s)
+        else:
+            if error.blames_replica and not had_content:
+                self.machine.call_failed(now_s)
+            if isinstance(error, ConnectionLost):
+                self.machine.connection_failed(now_s)
+        self._wake.set()
+        self.tell()
+
+    def _is_up(self) -> bool:
+        return self.setting != "disabled" and self.machine.state is not HealthState.DOWN
+
+    async def _probe_forever(self) -> None:
+        while True:
+            await self._until_due()
+            now_s = self._clock.monotonic()
+            stalls_at_s = self._stall.stalls_at_s()
+            if stalls_at_s is not None and now_s >= stalls_at_s:
+                self.machine.stalled(now_s)
+                self._stall.progress(now_s)
+            self.tell()
+            if now_s >= self.machine.next_probe_s and self.setting != "disabled":
+                await self._probe()
+                self.tell()
+
+    async def _until_due(self) -> None:
+        """Sleeps to the next probe, change of health or possible stall; a report wakes it."""
+        self._wake.clear()
+        now_s = self._clock.monotonic()
+        times = [self._stall.stalls_at_s()]
+        if self.setting != "disabled":
+            times.append(self.machine.next_wake_s(now_s))
+        due = [time_s for time_s in times if time_s is not None]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, min(due) - now_s) if due else None):
+                await self._wake.wait()
+
+    async def _probe(self) -> None:
+        try:
+            answer = await self._prober.get(
+                self.target,
+                self._adapter.health_path,
+                timeout_s=PROBE_TIMEOUT_S,
+                max_bytes=PROBE_BODY_BYTES,
+            )
+        except UpstreamError as error:
+            refused = isinstance(error, ReplicaUnreachable | ConnectionLost)
+            self.machine.probe_failed(self._clock.monotonic(), refused=refused)
+            return
+        if 200 <= answer.status < 300:
+            self.machine.probe_passed(self._clock.monotonic())
+        else:
+            self.machine.probe_failed(self._clock.monotonic(), refused=False)
