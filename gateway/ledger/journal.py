@@ -26,7 +26,7 @@ from gateway.degradation import Degradation
 from gateway.ledger.segments import Segments, read_segment
 
 FLUSH_INTERVAL_S = 0.2
-BATCH_RECORDS = 2_000  # encoded and synced at once
+BATCH_RECORDS = 500  # encoded and synced at once
 SEGMENT_BYTES = 4 * 1024 * 1024
 QUEUE_RECORDS = 20_000
 SPOOL_BYTES = 1024 * 1024 * 1024
