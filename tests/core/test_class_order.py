@@ -1,0 +1,71 @@
+"""Interactive before standard before batch, and the two exceptions, exactly."""
+
+from __future__ import annotations
+
+from gateway.core.priority import PriorityClass
+from gateway.core.queues.call import QueuedCall
+from gateway.core.queues.class_order import ClassOrder
+from gateway.core.queues.lane import ANYWHERE
+from tests.core.factories import BATCH, INTERACTIVE, STANDARD, ticket
+
+
+def heads(*classes: PriorityClass, waited_s: float = 0.0) -> dict[PriorityClass, QueuedCall]:
+    return {
+        klass: QueuedCall(ticket("a", klass), ANYWHERE, klass, 1000.0 - waited_s, 1e9, 1.0)
+        for klass in classes
+    }
+
+
+def dispatch(
+    order: ClassOrder, waiting: dict[PriorityClass, QueuedCall], times: int
+) -> list[tuple[str, str]]:
+    served = []
+    for _ in range(times):
+        choice = order.choose(waiting, 1000.0)
+        assert choice is not None
+        order.dispatched(choice, batch_waits=BATCH in waiting)
+        served.append((choice.call.ticket.klass.label, choice.rule))
+    return served
+
+
+def test_the_highest_class_with_a_head_goes() -> None:
+    order = ClassOrder()
+    assert dispatch(order, heads(INTERACTIVE, STANDARD), 3) == [("interactive", "strict")] * 3
+    assert dispatch(order, heads(STANDARD, BATCH), 1) == [("standard", "strict")]
+
+
+def test_nothing_waits() -> None:
+    assert ClassOrder().choose({}, 0.0) is None
+
+
+def test_waiting_batch_gets_exactly_every_twentieth_dispatch() -> None:
+    """R18."""
+    served = dispatch(ClassOrder(), heads(INTERACTIVE, STANDARD, BATCH), 100)
+    batch_at = [number for number, entry in enumerate(served, 1) if entry[0] == "batch"]
+    assert batch_at == [20, 40, 60, 80, 100]
+    assert served[19] == ("batch", "batch_share")
+
+
+def test_batch_saves_nothing_up_while_it_does_not_wait() -> None:
+    order = ClassOrder()
+    dispatch(order, heads(INTERACTIVE), 50)
+    served = dispatch(order, heads(INTERACTIVE, BATCH), 20)
+    assert [entry[0] for entry in served].index("batch") == 19
+
+
+def test_an_aged_standard_head_gets_one_of_ten() -> None:
+    waiting = heads(INTERACTIVE) | heads(STANDARD, waited_s=30.0)
+    served = dispatch(ClassOrder(), waiting, 31)
+    aged_at = [number for number, entry in enumerate(served, 1) if entry[1] == "aged"]
+    assert aged_at == [1, 11, 21, 31]
+
+
+def test_a_standard_head_is_not_aged_before_thirty_seconds() -> None:
+    waiting = heads(INTERACTIVE) | heads(STANDARD, waited_s=29.9)
+    assert {entry[1] for entry in dispatch(ClassOrder(), waiting, 20)} == {"strict"}
+
+
+def test_aged_heads_of_both_classes_share_the_tenth_the_oldest_first() -> None:
+    waiting = heads(INTERACTIVE) | heads(STANDARD, waited_s=31.0) | heads(BATCH, waited_s=121.0)
+    served = dispatch(ClassOrder(), waiting, 10)
+    assert [entry for entry in served if entry[1] == "aged"] == [("batch", "aged")]
