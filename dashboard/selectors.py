@@ -12,6 +12,7 @@ from dashboard.live.facts import FleetFacts, Policy, Tenancy
 from dashboard.live.feed import NO_TENANCY, LiveFeed
 from dashboard.live.state import LiveState
 from gateway.core.priority import PriorityClass
+from gateway.models import Alias
 from tenants.selectors.organizations import organizations
 from tenants.snapshot import current_version
 
@@ -34,6 +35,11 @@ def tenancy(last: Tenancy = NO_TENANCY) -> Tenancy:
         for position, row in enumerate(rows)
     }
     return Tenancy(version, dict(sorted(policies.items())))
+
+
+def a_model_name() -> str | None:
+    """Any model that is served, for examples."""
+    return Alias.objects.order_by("name").values_list("name", flat=True).first()
 
 
 def feed_of(request: HttpRequest) -> LiveFeed | None:

@@ -104,18 +104,19 @@ def _pools(facts: FleetFacts) -> Iterator[str]:
 
 def _refusals(facts: FleetFacts) -> Iterator[str]:
     lately = duration(facts.recent_s)
-    for verb, number in (
-        ("shed", lambda row: row.shed),
-        ("limited by quota", lambda row: row.limited),
-        ("failed", lambda row: row.failed),
+    for verb, numbers in (
+        ("shed", [row.shed for row in facts.tenants]),
+        ("limited by quota", [row.limited for row in facts.tenants]),
+        ("failed", [row.failed for row in facts.tenants]),
     ):
-        hit = sorted((row for row in facts.tenants if number(row)), key=number, reverse=True)
+        hit = [(n, row.policy.name) for n, row in zip(numbers, facts.tenants, strict=True) if n]
         if not hit:
             continue
-        total = sum(number(row) for row in hit)
-        names = [row.policy.name for row in hit[:2]]
+        hit.sort(reverse=True)
+        names = [name for _, name in hit[:2]]
         if len(hit) > 2:
             names.append(many(len(hit) - 2, "other"))
+        total = sum(numbers)
         was = "" if verb == "failed" else "was " if total == 1 else "were "
         yield f"{many(total, 'call')} of {listed(names)} {was}{verb} in the last {lately}."
 

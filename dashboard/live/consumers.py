@@ -33,7 +33,7 @@ NOT_UNDERSTOOD = 1008
 LONGEST_MESSAGE = 200
 
 
-class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
+class LiveConsumer(AsyncWebsocketConsumer):
     """``scope["live"]`` is the process's feed."""
 
     async def connect(self) -> None:

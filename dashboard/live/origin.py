@@ -1,8 +1,8 @@
 """Did one of our own pages open this socket?
 
 Browsers send ``Origin`` with every socket and let no page change it. Allowed is exactly the scheme,
-host and port that the browser has connected to, or an origin that the installation trusts; an absent
-or ``null`` origin, another port or scheme, a subdomain, a look-alike or longer name is not.
+host and port that the browser has connected to, or an origin that the installation trusts; an
+absent or ``null`` origin, another port or scheme, a subdomain, a longer name is not.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 ``LivePublisher`` is a sink of the gateway; only what pages need travels. When the layer is away or
 slow the newest events wait, older ones are dropped, and the gateway never waits. The other end is
-``receive``, which ``LiveFeed`` runs. An envelope is ``[name of the type, value]``; unknown names are
-skipped, so that two versions can run side by side.
+``receive``, which ``LiveFeed`` runs. An envelope is ``[name of the type, value]``; unknown names
+are skipped, so that two versions can run side by side.
 """
 
 from __future__ import annotations

@@ -10,12 +10,21 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from dashboard import figures, numbers, words
+from dashboard.explain import Step
 from dashboard.live.facts import FleetFacts, PoolRow, TenantRow
+from dashboard.quota import LimitState
 from gateway.core.events import BatchSecond, ReplicaSecond
 from gateway.core.priority import PriorityClass
 from gateway.core.reasons import REASONS, Reason
+from tenants.models import AuditEntry
+from tenants.services.organizations import SET_HIGHEST_CLASS, SET_WEIGHT
 
 register = template.Library()
+
+UNDOABLE = {SET_WEIGHT, SET_HIGHEST_CLASS}
+OUTCOMES = {"completed": "ok", "failed": "bad", "aborted": "idle"} | dict.fromkeys(
+    ("rejected", "evicted"), "warn"
+)
 
 for name in ("duration", "count", "percent", "plain"):
     register.filter(name, getattr(numbers, name))
@@ -131,6 +140,62 @@ def batch_bar(batch: BatchSecond) -> SafeString:
     total = batch.total or 1
     label = f"{batch.completed} of {batch.total} completed, {batch.failed} failed"
     return bar(label, done=batch.completed / total, bad=batch.failed / total)
+
+
+@register.filter
+def diff_values(entry: AuditEntry) -> list[tuple[str, Any, Any]]:
+    """What an audit entry changed: name, before, after."""
+    before, after = entry.before or {}, entry.after or {}
+    names = sorted({*before, *after})
+    return [
+        (name.replace("_", " "), before.get(name), after.get(name))
+        for name in names
+        if before.get(name) != after.get(name)
+    ]
+
+
+@register.simple_tag
+def lane(step: Step, span_s: float) -> SafeString:
+    """One bar of a call's waterfall."""
+    return format_html(
+        '<svg viewBox="0 0 1000 22" preserveAspectRatio="none" role="img" aria-label="{}">'
+        '<rect class="{}" x="{}" y="6" width="{}" height="10"/></svg>',
+        f"{step.name}: {step.words}",
+        step.kind,
+        f"{1000 * step.start_s / span_s:.1f}",
+        f"{max(2.0, 1000 * step.length_s / span_s):.1f}",
+    )
+
+
+@register.filter
+def shown(value: Any) -> str:
+    """A value of an audit entry, short."""
+    if isinstance(value, list):
+        value = ", ".join(map(str, value)) or "none"
+    text = numbers.plain(value) if isinstance(value, float) else str(value)
+    return text if len(text) <= 80 else f"{text[:79]}…"
+
+
+@register.filter
+def can_undo(entry: AuditEntry) -> bool:
+    return entry.action in UNDOABLE
+
+
+@register.filter
+def tail(call_id: str) -> str:
+    """The end of an id, where ids made in the same minute differ."""
+    return f"…{call_id[-10:]}" if len(call_id) > 12 else call_id
+
+
+@register.simple_tag
+def outcome(name: str) -> SafeString:
+    return state(OUTCOMES.get(name, "idle"), name)
+
+
+@register.simple_tag
+def limit_bar(one: LimitState) -> SafeString:
+    used = "warn" if one.is_near else "used"
+    return bar(one.name, **{used: one.used_ratio, "held": one.held_ratio})
 
 
 @register.filter

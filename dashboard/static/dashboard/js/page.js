@@ -16,7 +16,7 @@ function ago(seconds) {
   return `${Math.round(seconds / 86400)} d ago`;
 }
 
-export function showTimes() {
+function showTimes() {
   const now = Date.now();
   for (const time of document.querySelectorAll("time[data-relative]")) {
     const seconds = (now - Date.parse(time.dateTime)) / 1000;

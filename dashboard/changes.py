@@ -1,0 +1,109 @@
+"""What does an operator want to change about a tenant, what would it do, and how is it written?
+
+A wish names the version of the tenant that the operator has seen: where somebody else was faster,
+nothing is written. Both parts of a wish are one transaction, each with its own audit row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dashboard.live.facts import FleetFacts
+from dashboard.numbers import many, percent, plain
+from gateway.core.priority import PriorityClass
+from tenants.actors import Actor
+from tenants.models import AuditEntry, Organization
+from tenants.selectors.organizations import organization
+from tenants.services import organizations
+from tenants.services.transactions import transactional
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyWish:
+    weight: float
+    highest_class: PriorityClass
+    why: str
+    seen_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    what: str
+    before: str
+    after: str
+
+
+def differences(row: Organization, wish: PolicyWish) -> tuple[Difference, ...]:
+    """Empty when the wish is what is set already."""
+    found = []
+    if wish.weight != row.weight:
+        found.append(Difference("Weight", plain(row.weight), plain(wish.weight)))
+    if wish.highest_class != row.highest_class:
+        before = PriorityClass(row.highest_class).label
+        found.append(Difference("Highest class", before, wish.highest_class.label))
+    return tuple(found)
+
+
+def predicted(row: Organization, wish: PolicyWish, facts: FleetFacts) -> tuple[str, ...]:
+    """What the change is expected to do, from who asks for service now."""
+    return (*_predicted_share(row, wish, facts), *_predicted_class(row, wish))
+
+
+def _predicted_share(row: Organization, wish: PolicyWish, facts: FleetFacts) -> Iterator[str]:
+    if wish.weight == row.weight:
+        return
+    others = [
+        one.policy.weight
+        for one in facts.tenants
+        if one.weight_share is not None and one.policy.slug != row.slug
+    ]
+    if not others:
+        yield "No other tenant asks for service now: the weight decides once one does."
+        return
+    rest = sum(others)
+    yield (
+        f"Against the {many(len(others), 'other tenant')} asking for service now, the share of"
+        f" {row.name} by weight goes from {percent(row.weight / (row.weight + rest))}"
+        f" to {percent(wish.weight / (wish.weight + rest))}."
+    )
+
+
+def _predicted_class(row: Organization, wish: PolicyWish) -> Iterator[str]:
+    before = PriorityClass(row.highest_class)
+    if wish.highest_class > before:
+        yield (
+            f"Calls that ask for a class above {wish.highest_class.label} are served as"
+            f" {wish.highest_class.label} from now on."
+        )
+    elif wish.highest_class < before:
+        yield f"Keys that were granted it may be served up to {wish.highest_class.label}."
+
+
+@transactional
+def apply(*, slug: str, wish: PolicyWish, actor: Actor) -> tuple[AuditEntry, ...]:
+    """Raises tenants.errors.Stale or Invalid; then nothing was written."""
+    row = organization(slug)
+    version, entries = wish.seen_version, []
+    if wish.weight != row.weight:
+        entries.append(
+            organizations.set_weight(
+                slug=slug,
+                weight=wish.weight,
+                actor=actor,
+                why=wish.why,
+                expected_version=version,
+            )
+        )
+        version += 1
+    if wish.highest_class != row.highest_class:
+        entries.append(
+            organizations.set_highest_class(
+                slug=slug,
+                highest_class=wish.highest_class,
+                actor=actor,
+                why=wish.why,
+                expected_version=version,
+            )
+        )
+    return tuple(entries)

@@ -1,0 +1,1 @@
+"""Pages. A view parses, calls one selector or service, renders."""

@@ -1,0 +1,55 @@
+"""Who sees which page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from django.test import Client
+
+from tests import factories
+
+ClientOf = Callable[[str], Client]
+OPERATOR_PAGES = ("/tenants/acme/policy/", "/audit/", "/audit/latest/")
+TENANT_PAGES = ("/keys/",)
+
+
+@pytest.mark.parametrize("path", ["/", "/calls/", *OPERATOR_PAGES, *TENANT_PAGES])
+def test_anonymous_is_sent_to_sign_in(path: str, client: Client, db: None) -> None:
+    answer = client.get(path)
+    assert answer.status_code == 302
+    assert answer["location"].startswith("/accounts/login/")
+
+
+def test_operator_sees_the_fleet(client_of: ClientOf) -> None:
+    page = client_of("olga").get("/").content.decode()
+    assert "<h1>Fleet</h1>" in page
+    assert 'id="tenant-acme"' in page
+    assert 'id="tenant-rival"' in page
+
+
+def test_member_sees_the_own_organization_only(client_of: ClientOf) -> None:
+    page = client_of("bob").get("/").content.decode()
+    assert "<h1>Acme</h1>" in page
+    assert "rival" not in page.lower()
+
+
+@pytest.mark.parametrize("path", OPERATOR_PAGES)
+@pytest.mark.parametrize("name", ["alice", "charlie"])
+def test_operator_pages_are_closed_to_members(name: str, path: str, client_of: ClientOf) -> None:
+    assert client_of(name).get(path).status_code == 403
+
+
+def test_stranger_is_told_who_can_grant_access(db: None) -> None:
+    factories.cast()
+    user = factories.member("acme", "dora", "viewer")
+    user.memberships.all().delete()
+    client = Client()
+    client.force_login(user, "allauth.account.auth_backends.AuthenticationBackend")
+    answer = client.get("/")
+    assert answer.status_code == 403
+    assert "An owner of an organization can add you" in answer.content.decode()
+
+
+def test_pages_are_never_stored(client_of: ClientOf) -> None:
+    assert "no-store" in client_of("olga").get("/")["cache-control"]
