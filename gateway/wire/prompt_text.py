@@ -96,10 +96,10 @@ def script_of(text: str) -> str:
     """One of SCRIPTS; the class that most bytes of the sample belong to."""
     sample = _sample(text).encode("utf-8", "replace")
     ascii_bytes = len(sample) - len(sample.translate(None, _ASCII))
-    shares = {
-        script: _count(sample, leads) * char_bytes for script, (leads, char_bytes) in _LEADS.items()
-    }
-    shares["latin"] = len(sample) - sum(shares.values())
+    shares = {"latin": len(sample)}
+    for script, (leads, char_bytes) in _LEADS.items():
+        shares[script] = _count(sample, leads) * char_bytes
+        shares["latin"] -= shares[script]
     script = max(shares, key=shares.__getitem__)
     return "dense" if script == "latin" and _is_dense(sample, ascii_bytes) else script
 
