@@ -61,11 +61,13 @@ class RedisStore:
         self._lease_s = lease_s
         self.known = LastKnown()
         self.open: dict[str, tuple[Demand, ...]] = {}
+        # The library's own socket timeout goes through asyncio.wait_for, which loses cancellations
+        # on Python 3.11; ``_bounded`` is the timeout of the whole operation instead.
         pool = BlockingConnectionPool.from_url(
             url,
             max_connections=CONNECTIONS,
             timeout=timeout_s,
-            socket_timeout=timeout_s,
+            socket_timeout=None,
             socket_connect_timeout=timeout_s,
             retry=Retry(NoBackoff(), 0),
             protocol=2,
