@@ -50,11 +50,19 @@ class Journal:
         self.dropped = 0
         self.segment_closed = threading.Event()
         self._segments = Segments(directory)
+        self.found_call_ids = frozenset(
+            record.call_id
+            for path in self._segments.closed()
+            for record in read_segment(path).records
+        )  # of the segments that an earlier process left
         self._on_durable = on_durable
         self._degradation = degradation
         self._spool_bytes = spool_bytes
         self._queue_records = queue_records
         self._unwritten: deque[CallRecord] = deque()
+        self._accepted = 0
+        self._safe = 0
+        self._progress = threading.Condition()
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
@@ -77,14 +85,6 @@ class Journal:
     def closed_segments(self) -> list[Path]:
         return self._segments.closed()
 
-    def spooled_call_ids(self) -> set[str]:
-        """Of every segment that an earlier process left. Call before `start`."""
-        return {
-            record.call_id
-            for path in self.closed_segments()
-            for record in read_segment(path).records
-        }
-
     def start(self) -> None:
         self._thread.start()
 
@@ -106,9 +106,16 @@ class Journal:
             self.dropped += 1
             self._on_durable((record.call_id,))
             return False
+        self._accepted += 1
         self._unwritten.append(record)
         self._wake.set()
         return True
+
+    def wait_durable(self, timeout_s: float) -> bool:
+        """Blocks until every record appended so far is safe. False: it took too long."""
+        accepted = self._accepted
+        with self._progress:
+            return self._progress.wait_for(lambda: self._safe >= accepted, timeout_s)
 
     def take_unwritten(self, most: int) -> list[CallRecord]:
         """For the ledger writer while the disk is full: it must `give_back` or report them
@@ -120,6 +127,9 @@ class Journal:
 
     def durable(self, records: Sequence[CallRecord]) -> None:
         self._on_durable([record.call_id for record in records])
+        with self._progress:
+            self._safe += len(records)
+            self._progress.notify_all()
 
     def _run(self) -> None:
         while not self._stopping.is_set():

@@ -57,9 +57,9 @@ class Ledger:
         """False: records may be lost, so whoever has a hard budget must be refused."""
         return self._journal.writable
 
-    def spooled_call_ids(self) -> set[str]:
-        """Call before `start`."""
-        return self._journal.spooled_call_ids()
+    def spooled_call_ids(self) -> frozenset[str]:
+        """Calls whose record an earlier process wrote and did not bring into the database."""
+        return self._journal.found_call_ids
 
     def start(self) -> None:
         self._journal.start()
@@ -77,6 +77,10 @@ class Ledger:
 
     def append(self, record: CallRecord) -> bool:
         return self._journal.append(record)
+
+    def wait_durable(self, timeout_s: float) -> bool:
+        """Blocks until every record appended so far is on disk. False: it took too long."""
+        return self._journal.wait_durable(timeout_s)
 
     def watch(self) -> None:
         self._writer.watch()

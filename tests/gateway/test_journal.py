@@ -116,7 +116,7 @@ def test_what_an_earlier_process_wrote_is_known_at_the_start(
     durable.wait_for(1)
     journal.stop(5)
     later = Journal(tmp_path, durable, Degradation("journal", lambda _: None, SystemClock()))
-    assert later.spooled_call_ids() == {"a"}
+    assert later.found_call_ids == {"a"}
     assert len(later.closed_segments()) == 1
 
 
@@ -133,3 +133,11 @@ def test_numbers_of_segments_go_on_after_a_restart(tmp_path: Path) -> None:
     segments = Segments(tmp_path)
     segments.append(b"x\n")
     assert (tmp_path / "000000000042.jsonl").exists()
+
+
+def test_whoever_waits_for_safety_is_told(journal: Journal, durable: Durable) -> None:
+    journal.append(call_record("a"))
+    assert not journal.wait_durable(0.01)
+    journal.start()
+    assert journal.wait_durable(10)
+    assert durable.ids == ["a"]
