@@ -1,0 +1,1 @@
+"""The control API of tenants: each operation parses, asks ``permissions``, calls a service."""
