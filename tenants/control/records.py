@@ -11,7 +11,7 @@ from pydantic import AwareDatetime
 
 from tenants.control import rendering
 from tenants.control.access import new_router, principal_of
-from tenants.control.schemas import AuditShown, answers,, CallShown, TotalsShown, WhyNot
+from tenants.control.schemas import AuditShown, CallShown, TotalsShown, WhyNot, answers
 from tenants.permissions import Action, require, require_operator
 from tenants.selectors import audit as select_audit
 from tenants.selectors import ledger as select_ledger
