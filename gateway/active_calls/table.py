@@ -105,6 +105,7 @@ class ActiveCalls:
         """An existing file is set aside for `recover`. Raises OSError with a
         sentence for the operator when another process owns it or the disk has no room for it."""
         path.parent.mkdir(parents=True, exist_ok=True)
+        self.path = path
         self.capacity = capacity
         self._lock = lock_table(path)
         set_aside(path)

@@ -68,6 +68,11 @@ class Aborted(CallError):
     outcome = Outcome.ABORTED
 
 
+class Interrupted(CallError):
+    """Ended from outside: the client left, an operator cancelled, the key was revoked, the gateway
+    stops. The outcome depends on how far the call had come."""
+
+
 class UpstreamError(CallError):
     """The replica failed. ``retryable``: another replica may succeed; ``blames_replica``: counts
     for its health."""

@@ -14,7 +14,7 @@ from django.db import close_old_connections
 from gateway.core.cost import Prices
 from gateway.models import Alias, PolicyParameter, Pool, Replica, ReplicaSetting
 from gateway.sealing import Unsealable, unseal
-from gateway.snapshot.values import AliasValue, PoolValue, ReplicaValue, Snapshot
+from gateway.snapshot.values import BODY_BYTES, AliasValue, PoolValue, ReplicaValue, Snapshot
 from tenants import snapshot as tenancy
 
 log = structlog.get_logger(__name__)
@@ -24,14 +24,16 @@ def build() -> Snapshot:
     """Raises django.db.Error when the database does not answer."""
     close_old_connections()
     tenants = tenancy.load()
+    pools = _pools()
     return Snapshot(
         version=tenants.version,
         loaded_at=time.time(),
         tenants=tenants.tenants,
         keys=tenants.keys,
-        pools=_pools(),
+        pools=pools,
         aliases={row.name: _alias(row) for row in Alias.objects.select_related("pool")},
         parameters={(row.name, row.pool): row.value for row in PolicyParameter.objects.all()},
+        most_body_bytes=max((pool.most_body_bytes for pool in pools.values()), default=BODY_BYTES),
     )
 
 

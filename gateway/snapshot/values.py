@@ -13,6 +13,11 @@ from gateway.core.cost import Prices
 from tenants.snapshot import KeyValue, TenantValue
 
 
+BODY_BYTES = 1024 * 1024
+BODY_BYTES_PER_CONTEXT_TOKEN = 8
+VISION_BODY_BYTES = 20 * 1024 * 1024
+
+
 @dataclass(frozen=True, slots=True)
 class ReplicaValue:
     """``serial`` names the object: a replica removed and added again under its slug has another."""
@@ -42,6 +47,12 @@ class PoolValue:
     ttft_objective_s: float | None
     tpot_objective_s: float | None
 
+    @property
+    def most_body_bytes(self) -> int:
+        if "vision" in self.capabilities:
+            return VISION_BODY_BYTES
+        return max(BODY_BYTES, BODY_BYTES_PER_CONTEXT_TOKEN * self.context_tokens)
+
 
 @dataclass(frozen=True, slots=True)
 class AliasValue:
@@ -61,6 +72,7 @@ class Snapshot:
     pools: Mapping[str, PoolValue]
     aliases: Mapping[str, AliasValue]
     parameters: Mapping[tuple[str, str], float]  # (name, pool or *) -> what an operator set
+    most_body_bytes: int = BODY_BYTES  # of any request; that of the most generous pool
 
     def parameter(self, name: str, pool: str) -> float | None:
         """The pool's value, else that of all pools, else None: the default of the code."""

@@ -13,7 +13,7 @@ only names periods.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gateway.core.cost import FREE, Prices, price_microcredits
@@ -105,7 +105,7 @@ def demands_for(payer: Payer, place: Place, size: CallSize, *, wall_s: float) ->
 
 
 def actual_for(
-    demands: Sequence[Demand], usage: Usage, *, cached_ratio: float, prices: Prices
+    keys: Iterable[BucketKey], usage: Usage, *, cached_ratio: float, prices: Prices
 ) -> Mapping[BucketKey, float]:
     """What each bucket is charged. ``cached_ratio`` (0, 0.1, 1): how much a cached token counts.
 
@@ -124,7 +124,7 @@ def actual_for(
         "month": total,
         "credit": float(price),
     }
-    return {d.key: owed[d.key.meter] for d in demands if d.kind is not Kind.LEVEL}
+    return {key: owed[key.meter] for key in keys if key.meter in owed}
 
 
 def _limits(payer: Payer) -> Iterator[tuple[str, Limit]]:

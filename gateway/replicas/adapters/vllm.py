@@ -1,12 +1,14 @@
 """vLLM: headers at once, blocks shared among sequences, cache salt, priorities where lower is
 first.
 
-The simulated replica speaks the same names, so it shares everything but its kind.
+Its chunks may hold several tokens, so the running usage is asked for: it meters a call exactly even
+when its client hangs up. The simulated replica speaks the same names, one token per chunk.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from types import MappingProxyType
 
 from gateway.replicas.adapters.adapter import Adapter, MetricNames, Priority, Sharing, StartedAt
 
@@ -20,6 +22,7 @@ VLLM = Adapter(
         kv_ratio=("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"),
     ),
     endpoints=frozenset({"chat/completions", "completions", "embeddings", "responses", "messages"}),
+    body_extras=MappingProxyType({"stream_options": {"continuous_usage_stats": True}}),
     started_at=StartedAt.FIRST_EVENT,
     sharing=Sharing.BLOCKS,
     cache_salt=True,
@@ -30,5 +33,6 @@ SIMULATED = replace(
     VLLM,
     kind="simulated",
     title="simulated replica",
+    body_extras=MappingProxyType({}),
     endpoints=frozenset({"chat/completions", "completions"}),
 )

@@ -1,0 +1,128 @@
+"""Who calls? Key or internal token to principal, from the snapshot alone: no I/O, no database.
+
+Identity comes from ``Authorization: Bearer`` or ``x-api-key`` and from nothing else. Every failure
+to identify says the same words, so that a prober learns nothing about which keys exist.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gateway.core.clock import Clock
+from gateway.core.errors import Rejected
+from gateway.core.priority import PriorityClass
+from gateway.core.reasons import Reason
+from gateway.internal_token import PREFIX, InvalidToken, verify
+from gateway.snapshot.values import Snapshot
+from tenants import key_format
+from tenants.snapshot import KeyValue, TenantValue
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLine:
+    batch_id: str
+    line_no: int
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """``highest_class`` is the best class this caller may get, ``default_class`` what it gets
+    unasked."""
+
+    tenant: TenantValue
+    key: KeyValue
+    highest_class: PriorityClass
+    default_class: PriorityClass
+    line: BatchLine | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """Secrets of the server: ``pepper`` hashes keys, ``signing_secret`` signs internal tokens."""
+
+    pepper: bytes
+    signing_secret: bytes
+
+
+class Authenticator:
+    def __init__(self, credentials: Credentials, clock: Clock) -> None:
+        self._credentials = credentials
+        self._clock = clock
+
+    def principal(
+        self, headers: Mapping[str, str], snapshot: Snapshot, *, scope: str, peer: str
+    ) -> Principal:
+        """Raises Rejected: INVALID_API_KEY, SUSPENDED, NOT_PERMITTED (scope or address)."""
+        secret = presented_secret(headers)
+        if secret.startswith(PREFIX):
+            return self._from_token(secret, snapshot)
+        key = self._known_key(secret, snapshot)
+        tenant = _active_tenant(key, snapshot)
+        _check_permitted(key, scope, peer)
+        highest = tenant.highest_class
+        return Principal(
+            tenant,
+            key,
+            key.highest_class.clamped_to(highest),
+            key.default_class.clamped_to(key.highest_class).clamped_to(highest),
+        )
+
+    def _known_key(self, secret: str, snapshot: Snapshot) -> KeyValue:
+        key_id = key_format.parse(secret)
+        key = snapshot.keys.get(key_id) if key_id else None
+        if key is None:
+            raise Rejected(Reason.INVALID_API_KEY)
+        digest = key_format.digest(secret, self._credentials.pepper)
+        if not hmac.compare_digest(digest, key.digest) or not self._live(key):
+            raise Rejected(Reason.INVALID_API_KEY)
+        return key
+
+    def _live(self, key: KeyValue) -> bool:
+        return key.enabled and (key.expires_at is None or self._clock.wall() < key.expires_at)
+
+    def _from_token(self, token: str, snapshot: Snapshot) -> Principal:
+        """The key must still be live: revoking it also stops the batches it started."""
+        try:
+            claims = verify(self._credentials.signing_secret, token, self._clock.wall())
+        except InvalidToken:
+            raise Rejected(Reason.INVALID_API_KEY) from None
+        key = snapshot.keys.get(claims.key_id)
+        if key is None or key.tenant != claims.tenant or not self._live(key):
+            raise Rejected(Reason.INVALID_API_KEY)
+        klass = PriorityClass.parse(claims.klass)
+        line = BatchLine(claims.batch_id, claims.line_no)
+        return Principal(_active_tenant(key, snapshot), key, klass, klass, line)
+
+
+def presented_secret(headers: Mapping[str, str]) -> str:
+    scheme, _, credential = headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and credential:
+        return credential.strip()
+    return headers.get("x-api-key", "").strip()
+
+
+def _active_tenant(key: KeyValue, snapshot: Snapshot) -> TenantValue:
+    tenant = snapshot.tenants.get(key.tenant)
+    if tenant is None:
+        raise Rejected(Reason.INVALID_API_KEY)
+    if tenant.suspended:
+        raise Rejected(Reason.SUSPENDED)
+    return tenant
+
+
+def _check_permitted(key: KeyValue, scope: str, peer: str) -> None:
+    if scope not in key.scopes:
+        raise Rejected(Reason.NOT_PERMITTED, f"This API key lacks the scope {scope!r}.")
+    if key.allowed_networks and not _within(peer, key.allowed_networks):
+        raise Rejected(Reason.NOT_PERMITTED, "This API key may not be used from this address.")
+
+
+def _within(peer: str, networks: tuple[str, ...]) -> bool:
+    try:
+        address = ipaddress.ip_address(peer)
+    except ValueError:
+        return False
+    return any(address in ipaddress.ip_network(network) for network in networks)

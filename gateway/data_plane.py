@@ -1,0 +1,107 @@
+"""Which inference request is this? The raw ASGI application of ``/v1``, beside Django's handler.
+
+Routes by exact path, answers what needs no call (the list of models, unknown paths, wrong methods),
+and hands everything else to the pipeline. The outermost place where a bug is caught: it is logged
+with the call id and told as ``internal``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import structlog
+
+from gateway.core.clock import Clock
+from gateway.core.errors import CallError, Rejected
+from gateway.core.reasons import Reason
+from gateway.pipeline.call import Call, new_call_id
+from gateway.pipeline.call_clock import CallClock
+from gateway.pipeline.classify import usable_models
+from gateway.pipeline.incoming import Incoming
+from gateway.pipeline.life import INFERENCE, Pipeline
+from gateway.pipeline.reply import Reply
+from gateway.pipeline.telling import answer_headers, tell
+from gateway.wire import DIALECTS
+from gateway.wire.headers import decoded, request_id
+from gateway.wire.models import ListedModel, model_body, models_body
+
+log = structlog.get_logger(__name__)
+
+Scope = dict[str, Any]
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+MODELS = "/v1/models"
+PLAIN = DIALECTS["/v1/chat/completions"]  # whose errors answer a path of no dialect
+
+
+class DataPlane:
+    def __init__(self, pipeline: Pipeline, clock: Clock, loop_lag_s: Callable[[], float]) -> None:
+        self._pipeline = pipeline
+        self._clock = clock
+        self._loop_lag_s = loop_lag_s
+        self.draining = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path: str = scope["path"]
+        dialect = DIALECTS.get(path, PLAIN)
+        client = scope.get("client") or ("", 0)
+        incoming = Incoming(dialect, decoded(scope["headers"]), client[0], receive)
+        call = self._arrived(incoming, path)
+        reply = Reply(send, self._clock)
+        try:
+            await self._answer(scope["method"], path, call, incoming, reply)
+        except CallError as error:
+            call.ended_by(error)
+            await tell(error, call, dialect, reply)
+        except Exception:
+            log.exception("call_failed", call_id=call.call_id)
+            await tell(CallError(Reason.INTERNAL), call, dialect, reply)
+
+    def _arrived(self, incoming: Incoming, path: str) -> Call:
+        call_id = new_call_id()
+        clock = CallClock(self._clock, self._clock.monotonic())
+        endpoint = path.removeprefix("/v1/")
+        return Call(
+            call_id,
+            endpoint,
+            clock,
+            self._clock.wall(),
+            request_id(incoming.headers, call_id),
+            loop_lag_s=self._loop_lag_s(),
+        )
+
+    async def _answer(
+        self, method: str, path: str, call: Call, incoming: Incoming, reply: Reply
+    ) -> None:
+        if path in DIALECTS:
+            _only(method, "POST")
+            if self.draining:
+                raise Rejected(Reason.DRAINING, retry_after_s=1.0)
+            await self._pipeline.serve(call, incoming, reply)
+        elif path == MODELS or path.startswith(MODELS + "/"):
+            _only(method, "GET")
+            body = self._models(path.removeprefix(MODELS).removeprefix("/"), incoming)
+            await reply.answer(200, answer_headers(call), body)
+        else:
+            raise Rejected(Reason.ENDPOINT_NOT_SERVED)
+
+    def _models(self, name: str, incoming: Incoming) -> bytes:
+        """Only what the key may use; one that it may not use does not exist for it."""
+        snapshot = self._pipeline.snapshot()
+        principal = self._pipeline.authenticator.principal(
+            incoming.headers, snapshot, scope=INFERENCE, peer=incoming.peer
+        )
+        models = usable_models(principal, snapshot)
+        anthropic = "anthropic-version" in incoming.headers
+        if not name:
+            return models_body([ListedModel(model) for model in models], anthropic=anthropic)
+        if name not in models:
+            raise Rejected(Reason.MODEL_NOT_FOUND, f"The model {name[:100]!r} does not exist.")
+        return model_body(ListedModel(name), anthropic=anthropic)
+
+
+def _only(method: str, allowed: str) -> None:
+    if method != allowed:
+        raise Rejected(Reason.METHOD_NOT_ALLOWED, f"Use {allowed}.")

@@ -1,0 +1,143 @@
+"""May this call spend? Reserve in every bucket that applies; settle exactly once, however it ends.
+
+Leaving the context *is* settling: a call that completed owes its usage, one that was interrupted
+what it had received, one that failed before its caller got anything owes nothing. The settlement is
+started before the last bytes go out and is not waited for, so that the next call of the same client
+meets its own refund.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+from gateway.active_calls.layout import Opening
+from gateway.active_calls.table import ActiveCalls
+from gateway.background import Background
+from gateway.core.dispatch.effects import Usage
+from gateway.core.errors import CallError, LimitExceeded, Rejected
+from gateway.core.limits.demands import (
+    BucketKey,
+    Demand,
+    QuotaStore,
+    Refused,
+    StoreUnavailable,
+)
+from gateway.core.limits.limit import CREDIT, METER_NAMED
+from gateway.core.limits.plan import Payer, Place, actual_for, demands_for
+from gateway.core.reasons import Reason
+from gateway.pipeline.call import Call, Order
+
+QUOTA_UNAVAILABLE_RETRY_S = 2.0
+
+
+class Admission:
+    def __init__(self, store: QuotaStore, active: ActiveCalls, background: Background) -> None:
+        self._store = store
+        self._active = active
+        self._background = background
+
+    @asynccontextmanager
+    async def admitted(self, call: Call) -> AsyncIterator[None]:
+        """Raises Rejected: a limit, CANNOT_FIT, QUOTA_UNAVAILABLE, GATEWAY_FULL."""
+        demands = _demands(call)
+        try:
+            await self._reserve(call, demands)
+            call.active = self._active.open(_opening(call, demands))
+            call.clock.admit_s = call.clock.now()
+            yield
+            call.completed()
+        except CallError as error:
+            call.ended_by(error)
+            raise
+        except BaseException:
+            call.ended_by(CallError(Reason.INTERNAL))
+            raise
+        finally:
+            self._settle(call, demands)
+
+    async def _reserve(self, call: Call, demands: tuple[Demand, ...]) -> None:
+        try:
+            answer = await self._store.reserve(call.call_id, demands)
+        except StoreUnavailable:
+            raise Rejected(
+                Reason.QUOTA_UNAVAILABLE, retry_after_s=QUOTA_UNAVAILABLE_RETRY_S
+            ) from None
+        if isinstance(answer, Refused):
+            raise refusal(answer)
+        call.reservation = answer
+
+    def _settle(self, call: Call, demands: tuple[Demand, ...]) -> None:
+        """Also for a call whose reservation failed half-way: settling what never was is
+        harmless."""
+        order = call.placed
+        usage = call.charged_usage()
+        actual = None if usage is None else _charges(order, usage, demands)
+        self._background.spawn(f"settle {call.call_id}", self._store.settle(call.call_id, actual))
+
+
+def _charges(order: Order, usage: Usage, demands: tuple[Demand, ...]) -> Mapping[BucketKey, float]:
+    return actual_for(
+        [demand.key for demand in demands],
+        usage,
+        cached_ratio=order.principal.tenant.cached_ratio,
+        prices=order.route.pool.prices,
+    )
+
+
+def refusal(refused: Refused) -> LimitExceeded:
+    demand = refused.demand
+    unit = METER_NAMED.get(demand.key.meter, CREDIT).unit
+    whose = "key" if demand.key.owner.startswith("key:") else "organization"
+    return LimitExceeded(
+        demand.reason,
+        f"The {whose}'s limit is {refused.limit:,.0f} {unit}: {refused.used:,.0f} used or reserved,"
+        f" {refused.needed:,.0f} needed; possible in {refused.wait_s:,.0f} s.",
+        bucket=str(demand.key),
+        limit=refused.limit,
+        used=refused.used,
+        needed=refused.needed,
+        retry_after_s=refused.wait_s,
+    )
+
+
+def _demands(call: Call) -> tuple[Demand, ...]:
+    order = call.placed
+    tenant, key, route = order.principal.tenant, order.principal.key, order.route
+    payer = Payer(
+        tenant.slug,
+        key.key_id,
+        tenant.limits,
+        key.limits,
+        tenant.credit_limit_microcredits,
+        route.pool.prices,
+        tenant.over_limit == "stop",
+    )
+    place = Place(route.pool.slug, route.klass)
+    return demands_for(payer, place, order.count.size, wall_s=call.arrived_at)
+
+
+def _opening(call: Call, demands: tuple[Demand, ...]) -> Opening:
+    order = call.placed
+    line = order.principal.line
+    return Opening(
+        call_id=call.call_id,
+        tenant=order.principal.tenant.slug,
+        key_id=order.principal.key.key_id,
+        pool=order.route.pool.slug,
+        klass=order.route.klass,
+        endpoint=call.endpoint,
+        model=order.body.model,
+        stream=order.body.stream,
+        arrived_at=call.arrived_at,
+        prompt_tokens=order.count.size.input_tokens,
+        reserved_tokens=order.count.reserved_tokens,
+        demands=tuple(
+            ((d.key.owner, d.key.meter, d.key.pool, d.key.klass, d.key.period), d.amount)
+            for d in demands
+        ),
+        request_id=call.request_id,
+        batch_id=line.batch_id if line else "",
+        line_no=line.line_no if line else None,
+        config_version=call.config_version,
+    )

@@ -1,0 +1,130 @@
+"""What the pipeline knows of one call, filled step by step from arrival to record.
+
+One owner: the task that runs the call. Everything here is plain data; decisions live in the steps.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from dataclasses import dataclass, field
+
+from gateway.active_calls.table import ActiveCall
+from gateway.auth import Principal
+from gateway.core.dispatch.effects import Usage
+from gateway.core.errors import CallError, Interrupted
+from gateway.core.limits.demands import Reservation
+from gateway.core.reasons import Outcome, Reason
+from gateway.core.records import AttemptRecord
+from gateway.pipeline.call_clock import CallClock
+from gateway.pipeline.classify import Route
+from gateway.pipeline.counting import Count
+from gateway.wire.dialect import ParsedBody
+from gateway.wire.request_hints import RequestHints
+
+
+def new_call_id() -> str:
+    """UUID version 7 (RFC 9562): sortable by the millisecond of its making, 74 random bits."""
+    value = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10), "big")
+    value = value & ~(0xF << 76) | 0x7 << 76
+    value = value & ~(0x3 << 62) | 0x2 << 62
+    return str(uuid.UUID(int=value))
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What must be known of a call before it can be admitted."""
+
+    principal: Principal
+    body: ParsedBody
+    hints: RequestHints
+    route: Route
+    count: Count
+
+
+@dataclass(slots=True)
+class Call:
+    call_id: str
+    endpoint: str
+    clock: CallClock
+    arrived_at: float  # Unix epoch
+    request_id: str
+    loop_lag_s: float = 0.0
+    config_version: int = 0
+    principal: Principal | None = None
+    body: ParsedBody | None = None
+    order: Order | None = None
+    reservation: Reservation | None = None
+    active: ActiveCall | None = None
+    replica: str = ""
+    queued_s: float | None = None
+    accepted: bool = False  # the replica answered 2xx: its prompt was taken
+    has_content: bool = False
+    received_tokens: int = 0
+    usage: Usage | None = None  # as the replica reported
+    attempts: list[AttemptRecord] = field(default_factory=list)
+    outcome: Outcome | None = None
+    reason: Reason | None = None
+    status: int = 0
+    message: str = ""
+    retry_after_s: float | None = None
+
+    @property
+    def placed(self) -> Order:
+        """The order of a call that has come as far as admission."""
+        assert self.order is not None
+        return self.order
+
+    @property
+    def entry(self) -> ActiveCall:
+        """The entry of an admitted call in the table of active calls."""
+        assert self.active is not None
+        return self.active
+
+    @property
+    def deadline_s(self) -> float:
+        """A moment on the monotonic clock."""
+        return self.clock.arrive_s + self.placed.route.deadline_s
+
+    @property
+    def relayed(self) -> bool:
+        """The caller has received content: no retry any more."""
+        return self.has_content and self.body is not None and self.body.stream
+
+    def begin_attempt(self, replica: str, queued_s: float) -> None:
+        """What an earlier attempt received was never relayed and is forgotten."""
+        self.clock.dispatched(self.clock.now())
+        self.replica = replica
+        self.queued_s = queued_s
+        self.accepted = self.has_content = False
+        self.received_tokens = 0
+        self.usage = None
+        self.entry.dispatched(replica)
+
+    def completed(self) -> None:
+        self.outcome, self.status = Outcome.COMPLETED, 200
+
+    def ended_by(self, error: CallError) -> None:
+        self.outcome = self._interrupted() if isinstance(error, Interrupted) else error.outcome
+        self.reason = error.reason
+        self.status = error.status
+        self.message = error.message
+        self.retry_after_s = error.retry_after_s
+
+    def charged_usage(self) -> Usage | None:
+        """What the caller owes: reported usage, else what was received from the replica until it
+        was closed; nothing for a call that was never begun or failed before its caller got
+        content."""
+        if self.outcome is Outcome.FAILED and not self.relayed:
+            return None
+        if self.usage is not None:
+            return self.usage
+        if not self.accepted:
+            return None
+        return Usage(self.placed.count.size.input_tokens, 0, self.received_tokens)
+
+    def _interrupted(self) -> Outcome:
+        if self.clock.dispatch_s is not None:
+            return Outcome.ABORTED
+        return Outcome.REJECTED if self.reservation is None else Outcome.EVICTED

@@ -1,0 +1,70 @@
+"""What does the caller ask for, and may it have it? Alias to pool, class, deadline.
+
+The class is the caller's wish, clamped to the grant of key and organization; it is lowered, never
+raised. The deadline is the caller's own, else the SDK's read timeout, else 30 minutes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gateway.auth import Principal
+from gateway.core.errors import Rejected
+from gateway.core.priority import PriorityClass
+from gateway.core.reasons import Reason
+from gateway.snapshot.values import AliasValue, PoolValue, Snapshot
+from gateway.wire.dialect import ParsedBody
+from gateway.wire.request_hints import RequestHints
+
+DEADLINE_S = 30 * 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """``deadline_s`` counts from arrival."""
+
+    pool: PoolValue
+    upstream_model: str
+    klass: PriorityClass
+    deadline_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What one call asks for."""
+
+    endpoint: str
+    body: ParsedBody
+    hints: RequestHints
+
+
+def classify(principal: Principal, asked: Asked, snapshot: Snapshot) -> Route:
+    """Raises Rejected: MODEL_NOT_FOUND, MODEL_NOT_ALLOWED, ENDPOINT_NOT_SERVED."""
+    alias = _alias(asked.body.model, principal, snapshot)
+    pool = snapshot.pools[alias.pool]
+    if asked.endpoint not in pool.endpoints:
+        raise Rejected(
+            Reason.ENDPOINT_NOT_SERVED,
+            f"The model {alias.name!r} does not serve /v1/{asked.endpoint}.",
+        )
+    hints = asked.hints
+    wish = principal.default_class if hints.klass is None else hints.klass
+    deadline_s = DEADLINE_S if hints.deadline_s is None else hints.deadline_s
+    return Route(pool, alias.upstream_model, wish.clamped_to(principal.highest_class), deadline_s)
+
+
+def usable_models(principal: Principal, snapshot: Snapshot) -> list[str]:
+    """Names of the models that this caller may use, in order."""
+    allowed = principal.key.models
+    return sorted(name for name in snapshot.aliases if allowed is None or name in allowed)
+
+
+def _alias(model: str, principal: Principal, snapshot: Snapshot) -> AliasValue:
+    alias = snapshot.aliases.get(model)
+    if alias is None:
+        message = f"The model {model[:100]!r} does not exist."
+        raise Rejected(Reason.MODEL_NOT_FOUND, message, param="model")
+    if principal.key.models is not None and model not in principal.key.models:
+        message = f"This API key may not use {model!r}."
+        raise Rejected(Reason.MODEL_NOT_ALLOWED, message, param="model")
+    return alias

@@ -1,0 +1,118 @@
+"""How does what the replica sends reach the caller? As a stream, frame by frame, or at the end.
+
+Both forms answer the same three questions of the attempt: take this frame; send what may be sent;
+give up what was buffered because another replica tries. The tail (the end marker, or the whole
+answer of a call without a stream) is held back until slot and reservation are free again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from gateway.core.errors import UpstreamError
+from gateway.core.reasons import Reason
+from gateway.pipeline.call import Call, Order
+from gateway.pipeline.reply import Headers, Reply
+from gateway.pipeline.telling import answer_headers
+from gateway.wire.dialect import Dialect, Frame, FrameFacts
+from gateway.wire.request_hints import service_tier_of
+
+MAX_OPEN_BYTES = 64 * 1024
+
+
+class Delivery(Protocol):
+    def take(self, frame: Frame, facts: FrameFacts) -> None:
+        """Raises UpstreamError when what must be buffered outgrows its bound."""
+        ...
+
+    async def flush(self) -> bool:
+        """Sends what may be sent; returns whether anything was."""
+        ...
+
+    def restart(self) -> None:
+        """Another attempt begins; nothing of the last one was relayed."""
+        ...
+
+    async def finish(self) -> None: ...
+
+
+class StreamDelivery:
+    """Open: frames without content are kept. Committed: all frames go out as they were read."""
+
+    def __init__(self, reply: Reply, headers: Callable[[], Headers]) -> None:
+        self._reply = reply
+        self._headers = headers
+        self._buffer: list[bytes] = []
+        self._buffered_bytes = 0
+        self._commits = False
+        self._tail = b""
+
+    def take(self, frame: Frame, facts: FrameFacts) -> None:
+        if facts.is_done:
+            self._tail = facts.relay
+            return
+        self._buffer.append(facts.relay)
+        self._commits = self._commits or facts.commits
+        if not self._commits:
+            self._buffered_bytes += len(facts.relay)
+            if self._buffered_bytes > MAX_OPEN_BYTES:
+                raise UpstreamError(
+                    Reason.UPSTREAM_ERROR,
+                    f"The replica sent {MAX_OPEN_BYTES} bytes without any content.",
+                )
+
+    async def flush(self) -> bool:
+        if not self._commits or not self._buffer:
+            return False
+        body = b"".join(self._buffer)
+        self._buffer.clear()
+        await self._reply.commit(self._headers(), body)
+        return bool(body)
+
+    def restart(self) -> None:
+        self._buffer.clear()
+        self._buffered_bytes = 0
+        self._tail = b""
+
+    async def finish(self) -> None:
+        await self._reply.finish(self._tail)
+
+
+class AnswerDelivery:
+    """Collects the frames into one answer; nothing is sent before the end."""
+
+    def __init__(
+        self,
+        reply: Reply,
+        headers: Callable[[], Headers],
+        dialect: Dialect,
+        order: Order,
+    ) -> None:
+        self._reply = reply
+        self._headers = headers
+        self._dialect = dialect
+        self._order = order
+        self._aggregator = dialect.aggregator(order.body)
+        asked = order.body.service_tier is not None
+        self._service_tier = service_tier_of(order.route.klass) if asked else None
+
+    def take(self, frame: Frame, facts: FrameFacts) -> None:
+        self._aggregator.feed(frame)
+
+    async def flush(self) -> bool:
+        return False
+
+    def restart(self) -> None:
+        self._aggregator = self._dialect.aggregator(self._order.body)
+
+    async def finish(self) -> None:
+        result = self._aggregator.result(service_tier=self._service_tier)
+        await self._reply.answer(200, self._headers(), result)
+
+
+def delivery_of(call: Call, dialect: Dialect, reply: Reply) -> Delivery:
+    body = call.placed.body
+    if body.stream:
+        return StreamDelivery(reply, lambda: answer_headers(call))
+    return AnswerDelivery(reply, lambda: answer_headers(call), dialect, call.placed)

@@ -1,0 +1,91 @@
+"""What has the caller been told so far? Open, then committed, then ended.
+
+Open: nothing is sent, every status is still possible. Committed: a 200 and an event stream have
+gone out; from then on a failure is an error event in the dialect of the call, never ``[DONE]``.
+Ended: nothing more is sent, whatever happens.
+
+Sends are serialised: a keep-alive comment and a frame of the relay never interleave. A send that
+must wait (the caller reads slowly) holds back whoever sends, and through it the replica.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from enum import Enum, auto
+from typing import Any
+
+from gateway.core.clock import Clock
+
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+Headers = Iterable[tuple[bytes, bytes]]
+
+STREAM_HEADERS = (
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),
+)
+JSON_HEADERS = ((b"content-type", b"application/json"), (b"cache-control", b"no-store"))
+
+
+class Stage(Enum):
+    OPEN = auto()
+    COMMITTED = auto()
+    ENDED = auto()
+
+
+class Reply:
+    def __init__(self, send: Send, clock: Clock) -> None:
+        self._send = send
+        self._clock = clock
+        self._sending = asyncio.Lock()
+        self.stage = Stage.OPEN
+        self.spoke_s = 0.0  # when the last bytes of the stream were handed over
+        self.status = 0  # as sent; 0 while open
+
+    @property
+    def blocked(self) -> bool:
+        """A send is under way: silence is then the caller's doing, not the replica's."""
+        return self._sending.locked()
+
+    async def commit(self, headers: Headers, body: bytes = b"") -> None:
+        """Starts the event stream; a second call only writes ``body``."""
+        self.spoke_s = self._clock.monotonic()
+        if self.stage is Stage.OPEN:
+            self.stage, self.status = Stage.COMMITTED, 200
+            async with self._sending:
+                await self._send(_start(200, (*STREAM_HEADERS, *headers)))
+                if body:
+                    await self._send(_body(body, more=True))
+        else:
+            await self.write(body)
+
+    async def write(self, body: bytes) -> None:
+        """Only while committed; after the end it does nothing."""
+        if self.stage is Stage.COMMITTED and body:
+            async with self._sending:
+                await self._send(_body(body, more=True))
+
+    async def finish(self, body: bytes = b"") -> None:
+        """Ends a committed stream."""
+        if self.stage is Stage.COMMITTED:
+            self.stage = Stage.ENDED
+            async with self._sending:
+                await self._send(_body(body, more=False))
+
+    async def answer(self, status: int, headers: Headers, body: bytes) -> None:
+        """The whole answer at once; only while open."""
+        assert self.stage is Stage.OPEN
+        self.stage, self.status = Stage.ENDED, status
+        length = (b"content-length", str(len(body)).encode())
+        async with self._sending:
+            await self._send(_start(status, (*JSON_HEADERS, length, *headers)))
+            await self._send(_body(body, more=False))
+
+
+def _start(status: int, headers: Headers) -> dict[str, Any]:
+    return {"type": "http.response.start", "status": status, "headers": list(headers)}
+
+
+def _body(body: bytes, *, more: bool) -> dict[str, Any]:
+    return {"type": "http.response.body", "body": body, "more_body": more}

@@ -1,0 +1,46 @@
+"""May a failed call try another replica?
+
+Only while nothing has been relayed, only elsewhere, once (twice when no connection was made, so
+that nothing was sent), within the pool's retry budget: a bucket of 10 that gains 0.1 per call and
+loses 1 per retry, so that attempts <= 1.10 * calls + 10 whatever fails. This is the only place that
+retries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from gateway.core.dispatch.effects import Ticket
+from gateway.core.errors import ReplicaUnreachable, UpstreamError
+from gateway.core.health.retry_budget import RetryBudget
+from gateway.pipeline.call import Call
+
+MOST_RETRIES = 1
+MOST_RETRIES_UNSENT = 2
+
+
+class Retries:
+    def __init__(self) -> None:
+        self._budgets: dict[str, RetryBudget] = {}
+
+    def began(self, pool: str) -> None:
+        """A call of this pool begins."""
+        self._budget(pool).call_started()
+
+    def again(self, ticket: Ticket, call: Call, failure: UpstreamError) -> Ticket:
+        """The ticket for another attempt. Raises ``failure`` when there must be none."""
+        unsent = isinstance(failure, ReplicaUnreachable)
+        most = MOST_RETRIES_UNSENT if unsent else MOST_RETRIES
+        if call.relayed or not failure.retryable or len(call.attempts) > most:
+            raise failure
+        if not self._budget(call.placed.route.pool.slug).try_spend():
+            raise failure
+        return replace(ticket, excluded=ticket.excluded | {call.replica}, again=True)
+
+    def keep(self, pools: Collection[str]) -> None:
+        """Drops the budgets of pools that are no longer among these."""
+        self._budgets = {slug: kept for slug, kept in self._budgets.items() if slug in pools}
+
+    def _budget(self, pool: str) -> RetryBudget:
+        return self._budgets.setdefault(pool, RetryBudget())

@@ -1,0 +1,86 @@
+"""Which calls run in this process, and how is one ended from outside?
+
+Whoever ends a call (its client by leaving, an operator, a revoked key, the end of the drain grace)
+names the reason; the call's own task is cancelled where it stands, its context managers give back
+slot, reservation and connection, and at the outer edge the cancellation becomes a CallError.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Self
+
+from gateway.core.errors import CallError, Interrupted
+from gateway.core.reasons import Reason
+from gateway.pipeline.call import Call
+
+
+class Interruption:
+    """A context around one call's task."""
+
+    def __init__(self) -> None:
+        self._task: asyncio.Task[object] | None = None
+        self._error: CallError | None = None
+
+    def interrupt(self, error: CallError) -> None:
+        """The first reason counts. After the block has ended it does nothing."""
+        if self._task is not None and self._error is None:
+            self._error = error
+            self._task.cancel()
+
+    def __enter__(self) -> Self:
+        self._task = asyncio.current_task()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        task, self._task = self._task, None
+        if self._error is None or task is None:
+            return
+        others = task.uncancel()
+        if kind is not None and issubclass(kind, asyncio.CancelledError) and not others:
+            raise self._error from error
+
+
+class RunningCalls:
+    def __init__(self) -> None:
+        self._running: dict[str, tuple[Call, Interruption]] = {}
+        self._none_left = asyncio.Event()
+        self._none_left.set()
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def __iter__(self) -> Iterator[Call]:
+        return (call for call, _ in tuple(self._running.values()))
+
+    @contextmanager
+    def entered(self, call: Call) -> Iterator[Interruption]:
+        self._none_left.clear()
+        try:
+            with Interruption() as interruption:
+                self._running[call.call_id] = call, interruption
+                yield interruption
+        finally:
+            del self._running[call.call_id]
+            if not self._running:
+                self._none_left.set()
+
+    def interrupt(self, condemned: Callable[[Call], Reason | None]) -> int:
+        """Ends every call for which ``condemned`` names a reason; returns how many."""
+        count = 0
+        for call, interruption in tuple(self._running.values()):
+            if (reason := condemned(call)) is not None:
+                interruption.interrupt(Interrupted(reason))
+                count += 1
+        return count
+
+    async def none_left(self) -> None:
+        await self._none_left.wait()

@@ -1,0 +1,52 @@
+"""What is the caller told: headers of an answer, and the words of an error?
+
+Headers say as much as is known when they go out. An error is a status with a body while the reply
+is open, the dialect's error event once it is committed, and nothing to a caller that has left.
+"""
+
+from __future__ import annotations
+
+import random
+
+from gateway.core.errors import CallError
+from gateway.core.reasons import Reason
+from gateway.pipeline.call import Call
+from gateway.pipeline.reply import Headers, Reply, Stage
+from gateway.wire.dialect import Dialect
+from gateway.wire.headers import CallLabels, call_headers, encoded, ratelimit_headers
+from gateway.wire.retry_headers import error_headers
+
+_RNG = random.SystemRandom()
+
+
+def answer_headers(call: Call) -> Headers:
+    return encoded(_labels(call))
+
+
+async def tell(error: CallError, call: Call, dialect: Dialect, reply: Reply) -> None:
+    if error.reason is Reason.CLIENT_GONE:
+        return
+    if reply.stage is Stage.OPEN:
+        body = dialect.error_body(error, call.call_id)
+        await reply.answer(error.status, _refusal_headers(call, error), body)
+    else:
+        await reply.finish(dialect.error_event(error, call.call_id))
+
+
+def _refusal_headers(call: Call, error: CallError) -> Headers:
+    return encoded({**_labels(call), **error_headers(error, _RNG)})
+
+
+def _labels(call: Call) -> dict[str, str]:
+    usage = call.usage
+    hit = usage.cached_tokens / usage.input_tokens if usage and usage.input_tokens else None
+    labels = CallLabels(
+        call.call_id,
+        call.request_id,
+        klass=call.order.route.klass if call.order else None,
+        replica=call.replica or None,
+        queue_s=call.queued_s,
+        prefix_hit_ratio=hit,
+    )
+    buckets = call.reservation.buckets if call.reservation else ()
+    return {**call_headers(labels), **ratelimit_headers(buckets)}
