@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -28,17 +28,19 @@ class GatewaySettings:
     """The first four are shared; any other field comes from FAIRWAY_GATEWAY_<FIELD>."""
 
     var_dir: Path
-    redis_url: str
-    key_pepper: bytes
-    secret_key: bytes
-    connect_timeout_s: Seconds = 3.0
-    between_tokens_timeout_s: Seconds = 60.0
-    total_timeout_s: Seconds = 1800.0
-    body_timeout_s: Seconds = 10.0
-    drain_grace_s: Seconds = 30.0
+    redis_url: str = field(repr=False)
+    key_pepper: bytes = field(repr=False)
+    secret_key: bytes = field(repr=False)
+    connect_timeout_s: Seconds = 3.0  # to a replica
+    between_tokens_timeout_s: Seconds = 60.0  # a stream that is silent for longer has stalled
+    total_timeout_s: Seconds = 1800.0  # a call, from its arrival
+    body_timeout_s: Seconds = 10.0  # for a request body to arrive
+    drain_grace_s: Seconds = 30.0  # what open streams get at shutdown
     keep_alive_s: Seconds = 15.0  # silence after which a committed stream gets a comment
     replica_networks: Annotated[tuple[str, ...], BeforeValidator(_networks)] = ()  # loopback or
     # link-local networks where replicas may be, which are refused otherwise
-    active_calls: Annotated[int, Ge(16), Le(1_000_000)] = 16_384  # at once; 2 KiB of disk each
-    ledger_spool_bytes: Annotated[int, Ge(1_000_000)] = 1024 * 1024 * 1024  # database away
-    tenant_labels: Annotated[int, Ge(1), Le(10_000)] = 100  # of metrics; the rest is "other"
+    active_calls: Annotated[int, Ge(16), Le(1_000_000)] = 16_384  # at once; 2 KiB of disk for each
+    ledger_spool_bytes: Annotated[int, Ge(1_000_000)] = 1024 * 1024 * 1024  # while the database
+    # is away; more is lost and counted
+    tenant_labels: Annotated[int, Ge(1), Le(10_000)] = 100  # tenants named in metrics; the
+    # rest is "other"

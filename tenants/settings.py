@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
 class TenantsSettings:
-    """``key_pepper`` is shared; any other field comes from FAIRWAY_TENANTS_<FIELD>.
+    """``key_pepper`` is shared; any other field comes from FAIRWAY_TENANTS_<FIELD>. Seconds."""
 
-    ``default_plan`` is the plan of a tenant created without one. ``rotation_grace_s`` is how long
-    a rotated key lives beside its successor.
-    """
-
-    key_pepper: bytes
-    default_plan: str = "free"
-    rotation_grace_s: float = 86_400.0
-
-    def __repr__(self) -> str:
-        return f"TenantsSettings({self.default_plan}, {self.rotation_grace_s:g} s)"
+    key_pepper: bytes = field(repr=False)
+    default_plan: str = "free"  # of a tenant created without one
+    rotation_grace_s: float = 86_400.0  # a rotated key lives on beside its successor

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 
@@ -11,6 +11,6 @@ class WorkersSettings:
     """The first three are shared; any other field comes from FAIRWAY_WORKERS_<FIELD>."""
 
     var_dir: Path
-    secret_key: bytes
+    secret_key: bytes = field(repr=False)
     port: int
-    gateway_url: str = ""  # empty: http://127.0.0.1:<port>
+    gateway_url: str = ""  # where lines of batches are sent; empty: this machine, PORT
