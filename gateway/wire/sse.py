@@ -46,8 +46,15 @@ class SseSplitter:
                 return [frame]
         self._check()
         scan = max(0, len(self._pending) - _LONGEST_END)
-        self._pending += chunk
-        frames = self._take_complete(scan)
+        text: bytes | bytearray = chunk
+        if self._pending:
+            self._pending += chunk
+            text = self._pending
+        frames, taken = self._take_complete(text, scan)
+        if text is chunk:
+            self._pending += chunk[taken:]
+        else:
+            del self._pending[:taken]
         self._too_long = self._too_long or len(self._pending) > self._max_frame_bytes
         if not frames:
             self._check()
@@ -60,17 +67,17 @@ class SseSplitter:
         self._pending.clear()
         return [self._frame(rest)] if rest else []
 
-    def _take_complete(self, scan: int) -> list[Frame]:
-        pending, start = self._pending, 0
+    def _take_complete(self, text: bytes | bytearray, scan: int) -> tuple[list[Frame], int]:
+        """The complete frames and how many bytes they are."""
         frames: list[Frame] = []
-        while (end := _end_of_frame(pending, scan)) is not None:
+        start, end_mark = 0, _end_mark(text, scan)
+        while (end := _end_of_frame(text, scan, end_mark)) is not None:
             if end - start > self._max_frame_bytes:
                 self._too_long = True
                 break
-            frames.append(self._frame(bytes(pending[start:end])))
+            frames.append(self._frame(bytes(text[start:end])))
             start = scan = end
-        del pending[:start]
-        return frames
+        return frames, start
 
     def _frame(self, raw: bytes) -> Frame:
         at_start, self._at_start = self._at_start, False
@@ -84,9 +91,26 @@ class SseSplitter:
             raise UpstreamError(Reason.UPSTREAM_ERROR, message, retryable=False)
 
 
-def _end_of_frame(pending: bytearray, scan: int) -> int | None:
-    match = _END_OF_FRAME.search(pending, scan)
-    if match is None or (match.end() == len(pending) and match.group().endswith(b"\n\r")):
+def _end_mark(text: bytes | bytearray, scan: int) -> bytes | None:
+    """What ends every frame from ``scan`` on, if all lines there end alike; None = they do not."""
+    returns = text.count(b"\r", scan)
+    if not returns:
+        return b"\n\n"
+    alike = returns == text.count(b"\r\n", scan) == text.count(b"\n", scan)
+    return b"\r\n\r\n" if alike else None
+
+
+def _end_of_frame(text: bytes | bytearray, scan: int, end_mark: bytes | None) -> int | None:
+    """The mark is searched at native speed; blank lines before a frame, and mixed line ends, take
+    the expression."""
+    if end_mark is not None:
+        found = text.find(end_mark, scan)
+        if found < 0:
+            return None
+        if found and text[found - 1] not in b"\r\n":
+            return found + len(end_mark)
+    match = _END_OF_FRAME.search(text, scan)
+    if match is None or (match.end() == len(text) and match.group().endswith(b"\n\r")):
         return None
     return match.end()
 

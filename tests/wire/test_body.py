@@ -99,7 +99,7 @@ def test_last_of_duplicate_keys_wins_also_upstream() -> None:
 @pytest.mark.parametrize("name", REFUSED_FIELDS)
 def test_fields_that_steer_the_replica_are_refused(name: str) -> None:
     """S21"""
-    assert refused_field(**{name: None}) == name
+    assert refused_field(CHAT, **{name: None}) == name
 
 
 def test_keys_of_other_services_are_refused() -> None:
@@ -158,7 +158,7 @@ def test_refusals_do_not_quote_the_body() -> None:
 
 def test_null_is_the_same_as_absent() -> None:
     nulls = {name: None for name in WRONG if name not in ("model", "messages")}
-    assert parsed(**nulls).max_output_tokens is None
+    assert parsed(CHAT, **nulls).max_output_tokens is None
 
 
 def test_the_largest_cap_counts() -> None:
@@ -197,7 +197,7 @@ SCALARS = (
     | st.booleans()
     | st.integers(-(10**30), 10**30)
     | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\x00"), max_size=20)
+    | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=20)
 )
 NAMES = st.text("abcxyz_é ", min_size=1, max_size=8).map("x-".__add__)
 VALUES = st.recursive(

@@ -23,7 +23,7 @@ from tests.wire.streams import (
     stream,
 )
 
-CONTENT = {
+CONTENT: dict[str, dict[str, Any]] = {
     "text": {"content": "x"},
     "reasoning_content": {"reasoning_content": "x"},
     "reasoning": {"reasoning": "x"},
