@@ -9,7 +9,6 @@ import time
 from collections import defaultdict
 
 import structlog
-from django.db import close_old_connections
 
 from gateway.core.cost import Prices
 from gateway.models import Alias, PolicyParameter, Pool, Replica, ReplicaSetting
@@ -22,7 +21,6 @@ log = structlog.get_logger(__name__)
 
 def build() -> Snapshot:
     """Raises django.db.Error when the database does not answer."""
-    close_old_connections()
     tenants = tenancy.load()
     pools = _pools()
     return Snapshot(

@@ -74,7 +74,7 @@ class SnapshotHolder:
         """Returns with the first snapshot. Raises what ``build`` raises: there is nothing to
         serve."""
         self._loop = asyncio.get_running_loop()
-        self._current = await asyncio.to_thread(self._build)
+        self._current = await asyncio.to_thread(self._build_once)
         self._built_version = self._current.version
         self._answered_s = self._clock.monotonic()
         self._thread = threading.Thread(target=self._poll, name="snapshot", daemon=True)
@@ -98,6 +98,14 @@ class SnapshotHolder:
             why = "the database does not answer"
         self._degradation.report(why)
 
+    def _build_once(self) -> Snapshot:
+        """In a thread that has other work later: leaves no connection behind."""
+        close_old_connections()
+        try:
+            return self._build()
+        finally:
+            connection.close()
+
     def _poll(self) -> None:
         while not self._stopping:
             self._wake.wait(self._poll_interval_s)
@@ -110,6 +118,7 @@ class SnapshotHolder:
             else:
                 self._failure = None
                 self._answered_s = self._clock.monotonic()
+        connection.close()
 
     def _look(self) -> None:
         close_old_connections()

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from gateway.core.cost import Prices
 from tenants.snapshot import KeyValue, TenantValue
 
-
 BODY_BYTES = 1024 * 1024
 BODY_BYTES_PER_CONTEXT_TOKEN = 8
 VISION_BODY_BYTES = 20 * 1024 * 1024
