@@ -1,36 +1,87 @@
-"""Which parts make the applications of this process? The only place that knows all of them."""
+"""Which parts make the applications of this process? The only place that knows all of them.
+
+In the role ``all`` calls and pages share the process, and events reach the pages directly. In the
+roles ``gateway`` and ``web`` they travel over the channel layer; a process of role ``all`` also
+publishes them there when there is a Redis, so that processes of role ``web`` can be added.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from enum import StrEnum
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
 
 from channels.auth import AuthMiddlewareStack
+from channels.layers import get_channel_layer
 from channels.routing import URLRouter
 from channels.security.websocket import AllowedHostsOriginValidator
 from django.conf import settings
 
 from config.asgi_types import Application
+from dashboard.live.feed import LiveFeed
+from dashboard.live.relay import LivePublisher
+from dashboard.routing import websocket_urlpatterns
+from dashboard.selectors import tenancy
+from gateway.core.events import Event
+from gateway.probes import Probes
+from gateway.runtime import Fairway
 
-if TYPE_CHECKING:
-    from gateway.runtime import Fairway
+
+class Role(StrEnum):
+    """What one process does."""
+
+    ALL = "all"
+    GATEWAY = "gateway"  # /v1 and the probes, no pages
+    WEB = "web"  # pages and the control API, no calls
 
 
-def fairway() -> Fairway:
-    """The gateway, not yet started, with the pages' live feed among its sinks."""
-    from gateway.runtime import Fairway
+class Parts:
+    """What runs in the background of a process, from `start` to `stop`. ``fairway`` is None in the
+    role ``web``, ``live`` in the role ``gateway``."""
 
-    return Fairway(settings.FAIRWAY_GATEWAY)
+    def __init__(self, role: Role) -> None:
+        self._role = role
+        self._stack = AsyncExitStack()
+        self.fairway: Fairway | None = None
+        self.live: LiveFeed | None = None
+        self.probes = Probes(lambda: True, dict, bytes)
+
+    async def start(self) -> None:
+        sinks: dict[str, Callable[[Event], None]] = {}
+        if self._role is not Role.GATEWAY:
+            self.live = await self._feed()
+            sinks["live"] = self.live.on_event
+        if self._role is Role.WEB:
+            return
+        if settings.REDIS_URL or self._role is Role.GATEWAY:
+            sinks["live_layer"] = (await self._publisher()).on_event
+        self.fairway = Fairway(settings.FAIRWAY_GATEWAY, sinks)
+        self._stack.push_async_callback(self.fairway.stop)
+        self.probes = self.fairway.probes
+        await self.fairway.start()
+
+    async def stop(self) -> None:
+        await self._stack.aclose()
+
+    async def _feed(self) -> LiveFeed:
+        layer = get_channel_layer() if self._role is Role.WEB else None
+        feed = LiveFeed(settings.FAIRWAY_DASHBOARD, read_tenancy=tenancy, layer=layer)
+        self._stack.push_async_callback(feed.stop)
+        await feed.start()
+        return feed
+
+    async def _publisher(self) -> LivePublisher:
+        publisher = LivePublisher(get_channel_layer())
+        self._stack.push_async_callback(publisher.stop)
+        await publisher.start()
+        return publisher
 
 
 def sockets() -> Application:
     """Websockets from our own pages only, with the session's user."""
-    routes: list[Any] = []
-    if find_spec("dashboard.routing"):
-        from dashboard.routing import websocket_urlpatterns
-
-        routes = websocket_urlpatterns
-    application: Application = AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(routes)))
+    routes = AuthMiddlewareStack(URLRouter(websocket_urlpatterns))
+    application: Application = AllowedHostsOriginValidator(routes)
     return application
 
 
@@ -40,4 +91,5 @@ def workers(web: Application) -> Application:
         return web
     from workers.asgi import build_application
 
-    return build_application(web)
+    application: Application = build_application(web)
+    return application

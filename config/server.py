@@ -81,7 +81,7 @@ class DrainingServer(uvicorn.Server):
     async def _drain(self) -> None:
         log.info("draining")
         try:
-            if self._fronts.fairway is not None:
-                await self._fronts.fairway.drain()
+            if self._fronts.parts.fairway is not None:
+                await self._fronts.parts.fairway.drain()
         finally:
             self.should_exit = True

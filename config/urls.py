@@ -1,13 +1,13 @@
-"""Where is what? Pages of the dashboard, accounts, the control API."""
+"""Where is what? Pages first, then accounts, then the API, whose root is ours to leave empty."""
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
 from django.urls import URLPattern, URLResolver, include, path
 
-urlpatterns: list[URLPattern | URLResolver] = [path("accounts/", include("allauth.urls"))]
-if find_spec("config.api"):
-    urlpatterns.append(path("api/v1/", include("config.api")))
-if find_spec("dashboard.urls"):
-    urlpatterns.append(path("", include("dashboard.urls")))
+from config.api import api
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("", include("dashboard.urls")),
+    path("accounts/", include("allauth.urls")),
+    path("", api.urls),
+]

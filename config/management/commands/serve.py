@@ -27,7 +27,8 @@ class Command(BaseCommand):
             raise CommandError(
                 "--workers: one process schedules a cell; start further ones with --role web."
             )
-        from config.asgi import Fronts, Role
+        from config.asgi import Fronts
+        from config.composition import Role
         from config.server import listen, serve
 
         sys.setswitchinterval(SWITCH_INTERVAL_S)
