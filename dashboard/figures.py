@@ -23,6 +23,8 @@ DRAWN = 6
 DASHES = ("solid", "dash", "dot", "dashdot")
 FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", sans-serif'
 LABEL_CHARACTERS = 14
+LABELS_IN_HEIGHT = 14
+IN_SIGHT = 0.3  # of the objective: below, its line would flatten the others
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +52,23 @@ THEMES = {
 Value = Callable[[Series], Sequence[float | None]]
 
 
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """What is drawn, how a point is read out, and about where the axis ends."""
+
+    value: Value
+    hover: str
+    top: float
+
+
 def ttft_figure(facts: FleetFacts, theme: str) -> dict[str, Any]:
     """Median TTFT per tenant and slice, with the objective where it is within sight."""
-    figure = _figure(facts.series, THEMES[theme], _ttft_ms, "%{y:,.0f} ms")
     objective_ms = facts.objective_s * 1e3
-    top = max((y for one in facts.series for y in _ttft_ms(one) if y is not None), default=0.0)
-    if top >= 0.3 * objective_ms:
+    highest = max((y for one in facts.series for y in _ttft_ms(one) if y is not None), default=0.0)
+    within_sight = highest >= IN_SIGHT * objective_ms
+    top = max(highest, objective_ms) if within_sight else highest
+    figure = _figure(facts.series, THEMES[theme], _Axis(_ttft_ms, "%{y:,.0f} ms", top))
+    if within_sight:
         muted = THEMES[theme].muted
         figure.add_hline(
             y=objective_ms,
@@ -71,7 +84,7 @@ def ttft_figure(facts: FleetFacts, theme: str) -> dict[str, Any]:
 
 def share_figure(facts: FleetFacts, theme: str) -> dict[str, Any]:
     """Part of all service delivered in a slice that each tenant received."""
-    figure = _figure(facts.series, THEMES[theme], _share_percent, "%{y:.0f} %")
+    figure = _figure(facts.series, THEMES[theme], _Axis(_share_percent, "%{y:.0f} %", 104.0))
     figure.update_yaxes(ticksuffix=" %", range=[0, 104])
     return _plain(figure)
 
@@ -113,20 +126,20 @@ def _drawn(series: Iterable[Series], value: Value) -> list[Series]:
     return sorted(shown[:DRAWN], key=lambda one: one.position)
 
 
-def _figure(series: Iterable[Series], theme: Theme, value: Value, hover: str) -> go.Figure:
+def _figure(series: Iterable[Series], theme: Theme, axis: _Axis) -> go.Figure:
     figure = go.Figure()
-    drawn = _drawn(series, value)
+    drawn = _drawn(series, axis.value)
     for one in drawn:
         colour = theme.series[one.position % len(theme.series)]
         figure.add_scatter(
             x=[_moment(at) for at in one.at],
-            y=list(value(one)),
+            y=list(axis.value(one)),
             mode="lines",
             name=escape(one.name),
             line={"color": colour, "width": 1.8, "dash": _dash(one.position, theme)},
-            hovertemplate=f"{escape(one.name)}: {hover}<extra></extra>",
+            hovertemplate=f"{escape(one.name)}: {axis.hover}<extra></extra>",
         )
-    figure.update_layout(_layout(theme, drawn), annotations=_labels(drawn, theme, value))
+    figure.update_layout(_layout(theme, drawn), annotations=_labels(drawn, theme, axis))
     return figure
 
 
@@ -134,12 +147,11 @@ def _dash(position: int, theme: Theme) -> str:
     return DASHES[position // len(theme.series) % len(DASHES)]
 
 
-def _labels(drawn: list[Series], theme: Theme, value: Value) -> list[dict[str, Any]]:
+def _labels(drawn: list[Series], theme: Theme, axis: _Axis) -> list[dict[str, Any]]:
     """Names at the right end of the lines, pushed apart where lines end close together."""
-    ends = [(last, one) for one in drawn if (last := _last(value(one))) is not None]
+    ends = [(last, one) for one in drawn if (last := _last(axis.value(one))) is not None]
     ends.sort(key=lambda end: end[0])
-    highest = max((y for one in drawn for y in value(one) if y is not None), default=1.0)
-    step, least = highest / 14 or 1.0, -1e12
+    step, least = axis.top / LABELS_IN_HEIGHT or 1.0, -axis.top
     labels = []
     for last, one in ends:
         least = max(last, least + step)

@@ -24,6 +24,13 @@ def duration(seconds: float | None) -> str:
     return f"{seconds / 86_400:.0f}{GAP}d"
 
 
+def pair(first_s: float | None, second_s: float | None) -> str:
+    """181 / 387 ms: the unit once where both have the same."""
+    first, second = duration(first_s), duration(second_s)
+    number, _, unit = first.partition(GAP)
+    return f"{number} / {second}" if second.endswith(f"{GAP}{unit}") else f"{first} / {second}"
+
+
 def count(value: float | None) -> str:
     """5,840 up to a million, then 44.1 M."""
     if value is None:

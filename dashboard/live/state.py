@@ -23,6 +23,7 @@ from dashboard.live.window import SLICE_S, Slice, TenantWindow, Window
 from dashboard.settings import DashboardSettings
 from gateway.core.events import ConfigApplied, Degraded, Event, Restored, SummarySecond
 from gateway.core.priority import PriorityClass
+from gateway.core.reasons import Reason
 
 EVERYBODY = Policy("", "All tenants", 0.0, PriorityClass.INTERACTIVE, False, 0)
 
@@ -97,7 +98,7 @@ class LiveState:
                 window,
                 share=costs.get(slug, 0.0) / delivered if delivered and slug in active else None,
                 weight_share=policy.weight / weights if slug in active and weights else None,
-                reasons=self._incidents,
+                reasons=self._incidents.by_reason(slug, self._since()),
             )
 
     def _total(self) -> TenantRow | None:
@@ -106,7 +107,7 @@ class LiveState:
         total = Slice(0.0)
         for window in self._window.tenants.values():
             total.merge(window.since(self._since()))
-        return _row(EVERYBODY, total, None, share=None, weight_share=None, reasons=None)
+        return _row(EVERYBODY, total, None, share=None, weight_share=None, reasons=())
 
     def _series(self, rows: tuple[TenantRow, ...]) -> Iterator[Series]:
         if self.last is None:
@@ -151,7 +152,7 @@ def _row(
     *,
     share: float | None,
     weight_share: float | None,
-    reasons: Incidents | None,
+    reasons: tuple[tuple[Reason, int], ...],
 ) -> TenantRow:
     sketch = recent.ttft_s
     return TenantRow(
@@ -168,7 +169,7 @@ def _row(
         completion_tokens=recent.completion_tokens,
         prompt_tokens=recent.prompt_tokens,
         cached_tokens=recent.cached_tokens,
-        reasons=reasons.by_reason(policy.slug) if reasons else (),
+        reasons=reasons,
         queued=window.queued if window else 0,
         in_flight=window.in_flight if window else 0,
     )

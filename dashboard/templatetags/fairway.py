@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString
 
 from dashboard import figures, numbers, words
 from dashboard.explain import Step
-from dashboard.live.facts import FleetFacts, PoolRow, TenantRow
+from dashboard.live.facts import FleetFacts, Latency, PoolRow, TenantRow
 from dashboard.quota import LimitState
 from gateway.core.events import BatchSecond, ReplicaSecond
 from gateway.core.priority import PriorityClass
@@ -39,6 +39,11 @@ register.filter("share_chart_words", figures.share_words)
 @register.filter
 def many(number: int, noun: str) -> str:
     return numbers.many(number, noun)
+
+
+@register.filter
+def latency(value: Latency) -> str:
+    return numbers.pair(value.p50_s, value.p99_s)
 
 
 @register.filter

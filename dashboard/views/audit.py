@@ -31,4 +31,4 @@ def audit(request: HttpRequest, viewer: Viewer) -> HttpResponse:
 @operator_page
 def latest(request: HttpRequest, viewer: Viewer) -> HttpResponse:
     context = {"entries": entries()[:LATEST_CHANGES]}
-    return render(request, "dashboard/audit_rows.html", context)
+    return render(request, "dashboard/audit_feed.html", context)

@@ -4,10 +4,17 @@ const plotlyUrl = document.querySelector("script[data-plotly]").dataset.plotly;
 const MIN_GAP_MS = 1000;
 const CONFIG = { displayModeBar: false, responsive: true };
 
+/* plotly.js brings the style sheet of a map library unless an element with this id exists; no map is drawn
+   here and the content security policy would refuse it. */
+const MAP_STYLE_ID = "9f215cf04c5486422605d13261cb87401f4e7763b6296af81e98efbc0130da53";
+
 let plotly = null;
 
 function load() {
   plotly ??= new Promise((resolve, reject) => {
+    const placeholder = document.createElement("meta");
+    placeholder.id = MAP_STYLE_ID;
+    document.head.append(placeholder);
     const script = document.createElement("script");
     script.src = plotlyUrl;
     script.onload = () => resolve(window.Plotly);
