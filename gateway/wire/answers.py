@@ -14,9 +14,10 @@ import msgspec
 
 from gateway.core.errors import UpstreamError
 from gateway.core.reasons import Reason
-from gateway.wire.chunks import Garbled, decode_json
-from gateway.wire.dialect import Frame
+from gateway.wire.chunks import Garbled, ReportedUsage, decode_json, fitting
+from gateway.wire.dialect import Frame, ParsedBody
 from gateway.wire.merging import Merged
+from gateway.wire.usage_tally import UsageTally, merged_report
 
 MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024  # of events, over one call
 _HEAD: Final = ("id", "created", "model")
@@ -28,7 +29,8 @@ FinishChoice = Callable[[dict[str, Any]], dict[str, Any]]
 class AnswerAggregator:
     """Implements Aggregator."""
 
-    def __init__(self, object_name: str, finish_choice: FinishChoice) -> None:
+    def __init__(self, parsed: ParsedBody, object_name: str, finish_choice: FinishChoice) -> None:
+        self._tally = UsageTally(parsed)
         self._object_name = object_name
         self._finish_choice = finish_choice
         self._answer: dict[str, Any] = {}
@@ -45,9 +47,14 @@ class AnswerAggregator:
         chunk = _decoded(frame.data)
         self._answer.update({name: value for name, value in chunk.items() if value is not None})
         choices = chunk.get("choices")
-        for choice in choices if isinstance(choices, list) else ():
-            if isinstance(choice, dict):
-                self._merged(choice.get("index")).add(choice)
+        choices = choices if isinstance(choices, list) else []
+        pieces = [choice for choice in choices if isinstance(choice, dict)]
+        for piece in pieces:
+            self._merged(piece.get("index")).add(piece)
+        finishes = any(piece.get("finish_reason") for piece in pieces)
+        reported = fitting(chunk.get("usage"), ReportedUsage)
+        if reported is not None and (finishes or not choices):
+            self._tally.add(reported.as_usage(), in_finish=finishes)
 
     def _merged(self, index: Any) -> Merged:
         return self._choices.setdefault(index if type(index) is int else 0, Merged())
@@ -56,6 +63,9 @@ class AnswerAggregator:
         answer, placed = self._answer, (*_HEAD, *_PLACED)
         head = {name: answer[name] for name in _HEAD if name in answer}
         rest = {name: value for name, value in answer.items() if name not in placed}
+        total = self._tally.total()
+        if total is not None and self._tally.is_summed:
+            rest["usage"] = merged_report(rest["usage"], total)
         tier = service_tier or answer.get("service_tier")
         if tier is not None:
             rest["service_tier"] = tier

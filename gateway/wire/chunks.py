@@ -23,7 +23,6 @@ class Garbled(ValueError):
 
 
 class Delta(msgspec.Struct, gc=False):
-    role: str | None = None
     content: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
@@ -103,8 +102,8 @@ def _untyped(data: bytes) -> Chunk:
     choices = event.get("choices")
     return Chunk(
         choices=[_choice(item) for item in choices] if isinstance(choices, list) else None,
-        usage=_fitting(event.get("usage"), ReportedUsage),
-        timings=_fitting(event.get("timings"), Timings),
+        usage=fitting(event.get("usage"), ReportedUsage),
+        timings=fitting(event.get("timings"), Timings),
         error=_raw(event.get("error")),
         object=_text(event.get("object")),
         prompt_progress=_raw(event.get("prompt_progress")),
@@ -125,7 +124,6 @@ def _choice(item: Any) -> Choice:
 
 def _delta(item: dict[str, Any]) -> Delta:
     return Delta(
-        role=_text(item.get("role")),
         content=_text(item.get("content")),
         reasoning_content=_text(item.get("reasoning_content")),
         reasoning=_text(item.get("reasoning")),
@@ -136,7 +134,8 @@ def _delta(item: dict[str, Any]) -> Delta:
     )
 
 
-def _fitting(value: Any, shape: type[Any]) -> Any:
+def fitting(value: Any, shape: type[Any]) -> Any:
+    """None where ``value`` is absent or does not fit the shape."""
     try:
         return msgspec.convert(value, shape) if value is not None else None
     except msgspec.ValidationError:

@@ -33,7 +33,7 @@ class OpenAiDialect:
         return OpenAiStreamReader(parsed, rewrite)
 
     def aggregator(self, parsed: ParsedBody) -> AnswerAggregator:
-        return AnswerAggregator(self.answer_object, self.finish_choice)
+        return AnswerAggregator(parsed, self.answer_object, self.finish_choice)
 
     def error_body(self, error: CallError, call_id: str) -> bytes:
         return errors.error_body(error)

@@ -25,6 +25,7 @@ from gateway.core.reasons import Reason
 from gateway.wire.chunks import Choice, Chunk, Garbled, decode_chunk, says
 from gateway.wire.dialect import Frame, FrameFacts, ParsedBody, Rewrite
 from gateway.wire.hidden_errors import error_in
+from gateway.wire.usage_tally import UsageTally
 
 _USAGE: Final = re.compile(rb',\s*"usage"\s*:\s*\{(?:[^{}]|\{[^{}]*\})*\}(?=\s*[,}])')
 _NOT_SSE: Final = (b"<", b"{", b"[")
@@ -40,6 +41,7 @@ class OpenAiStreamReader:
         self._cuts_running_usage = _asks_running_usage(rewrite.extras) and not (
             _asks_running_usage(parsed.body)
         )
+        self._tally = UsageTally(parsed)
         self._counts: dict[int, int] = {}
         self._reported: set[int] = set()
         self._finished: set[int] = set()
@@ -95,25 +97,24 @@ class OpenAiStreamReader:
     def _chunk(self, frame: Frame, chunk: Chunk) -> FrameFacts:
         if not chunk.choices:
             return self._without_choices(frame, chunk)
-        has_content = is_visible = has_role = False
+        has_content = is_visible = False
         finish_reason: str | None = None
         for choice in chunk.choices:
             shown, thought = _content(choice)
             has_content = has_content or shown or thought
             is_visible = is_visible or shown
-            has_role = has_role or (choice.delta is not None and choice.delta.role is not None)
             self._count(choice.index, 1 if shown or thought else 0, chunk)
             if choice.finish_reason:
                 finish_reason = self.finish_reason = choice.finish_reason
                 self._finished.add(choice.index)
         progress = not (has_content or finish_reason) and says(chunk.prompt_progress)
-        hidden = progress and not has_role and not self._wants_progress
+        hidden = progress and not self._wants_progress
         return FrameFacts(
             relay=b"" if hidden else self._relay(frame, chunk),
             has_content=has_content,
             is_reasoning_only=has_content and not is_visible,
             finish_reason=finish_reason,
-            usage=self._final_usage(chunk),
+            usage=self._final_usage(chunk, in_finish=True) if finish_reason else None,
             tokens=self._tokens,
             gateway_only=hidden,
             progress_only=progress,
@@ -127,7 +128,7 @@ class OpenAiStreamReader:
         )
         return FrameFacts(
             relay=b"" if hidden else frame.raw,
-            usage=self._final_usage(chunk),
+            usage=self._final_usage(chunk, in_finish=False),
             tokens=self._tokens,
             gateway_only=hidden,
             progress_only=progress,
@@ -137,13 +138,16 @@ class OpenAiStreamReader:
         cuts = self._cuts_running_usage and chunk.usage is not None
         return _USAGE.sub(b"", frame.raw) if cuts else frame.raw
 
-    def _final_usage(self, chunk: Chunk) -> Usage | None:
-        """Only what comes when every choice has finished is of the whole call."""
-        if chunk.usage is None or len(self._finished) < self._choices:
+    def _final_usage(self, chunk: Chunk, *, in_finish: bool) -> Usage | None:
+        """Of the whole call: known once every choice has finished."""
+        if chunk.usage is None:
             return None
-        self.usage = chunk.usage.as_usage()
-        self._tokens = self.usage.output_tokens
-        return self.usage
+        self._tally.add(chunk.usage.as_usage(), in_finish=in_finish)
+        total = self._tally.total()
+        if total is None or len(self._finished) < self._choices:
+            return None
+        self.usage, self._tokens = total, total.output_tokens
+        return total
 
     def _count(self, index: int, events: int, chunk: Chunk) -> None:
         reported = _running_count(chunk)

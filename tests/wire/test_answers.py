@@ -7,7 +7,7 @@ from openai.types.chat import ChatCompletion
 from gateway.core.errors import UpstreamError
 from gateway.wire.answers import AnswerAggregator
 from gateway.wire.dialect import Frame
-from tests.wire.streams import COMPLETIONS, USAGE, WHOLE, aggregate, chunk, delta, stream
+from tests.wire.streams import COMPLETIONS, USAGE, WHOLE, aggregate, chunk, delta, parsed, stream
 
 
 def message_of(*deltas: dict[str, Any]) -> dict[str, Any]:
@@ -122,14 +122,23 @@ def test_unknown_fields_of_answer_choice_and_delta_are_kept() -> None:
     assert answer["choices"][0]["message"]["mood"] == "fine"
 
 
+def test_usage_of_several_choices_is_of_the_whole_answer() -> None:
+    ends = [delta("stop", index=i) for i in (1, 0)]
+    reports = [chunk(usage={**USAGE, "vendor": i}) for i in (1, 2)]
+    answer = aggregate(stream(ends[0], reports[0], ends[1], reports[1], "[DONE]"), n=2)
+    assert answer["usage"]["completion_tokens"] == 4
+    assert answer["usage"]["total_tokens"] == 11
+    assert answer["usage"]["vendor"] == 2
+
+
 def test_class_served_is_echoed() -> None:
-    aggregator = AnswerAggregator("chat.completion", lambda choice: choice)
+    aggregator = AnswerAggregator(parsed(), "chat.completion", lambda choice: choice)
     assert b'"service_tier":"flex"' in aggregator.result(service_tier="flex")
 
 
 def test_answer_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.wire.answers.MAX_ANSWER_BYTES", 100)
-    aggregator = AnswerAggregator("chat.completion", lambda choice: choice)
+    aggregator = AnswerAggregator(parsed(), "chat.completion", lambda choice: choice)
     frame = Frame(b"", b'{"x":"' + b"x" * 60 + b'"}')
     aggregator.feed(frame)
     with pytest.raises(UpstreamError):

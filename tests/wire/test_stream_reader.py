@@ -135,11 +135,6 @@ def test_progress_frames_that_only_the_gateway_asked_for_are_not_relayed() -> No
     assert (asked.relay, asked.gateway_only, asked.progress_only) == (raw, False, True)
 
 
-def test_role_is_relayed_even_when_it_comes_with_progress() -> None:
-    raw = event({**delta(role="assistant"), "prompt_progress": {"total": 9}})
-    assert read(raw)[0].relay == raw
-
-
 def test_tokens_follow_the_replicas_own_count() -> None:
     events = [{**delta(content="x"), "timings": {"predicted_n": n}} for n in (1, 3, 8)]
     assert [facts.tokens for facts in read(stream(*events))] == [1, 3, 8]
@@ -152,6 +147,42 @@ def test_tokens_of_several_choices_add_up() -> None:
     assert read(stream(*events), parsed(n=2))[-1].tokens == 5
     timed = [{**delta(index=i, content="x"), "timings": {"predicted_n": 4}} for i in (0, 1)]
     assert read(stream(*timed), parsed(n=2))[-1].tokens == 8
+
+
+def usage_of(raw: bytes, **fields: Any) -> Usage | None:
+    body = parsed(**fields)
+    reader = CHAT.reader(body, Rewrite("m"))
+    for frame in frames(raw):
+        reader.facts(frame)
+    assert reader.usage is None or reader.tokens == reader.usage.output_tokens
+    return reader.usage
+
+
+def test_usage_of_all_choices_is_found_however_it_is_reported() -> None:
+    """G1: in one event for all, in one event each, in each finish event, or running."""
+    first, second = (delta("stop", index=i, content="x") for i in (1, 0))
+    each, both = chunk(usage=USAGE), chunk(usage={**USAGE, "completion_tokens": 4})
+    whole = Usage(7, 4, 4)
+    assert usage_of(stream(first, second, both), n=2) == whole
+    assert usage_of(stream(first, each, second, each), n=2) == whole
+    assert usage_of(stream(first, second, each, each), n=2) == whole
+    finishing = stream({**first, "usage": USAGE}, {**second, "usage": USAGE})
+    assert usage_of(finishing, n=2) == whole
+    running = {**delta(index=0, content="x"), "usage": USAGE}
+    assert usage_of(stream(running) + finishing + event(both), n=2) == whole
+    assert usage_of(stream(running, first, each), n=2) is None
+
+
+def test_every_prompt_counts() -> None:
+    body = parsed(COMPLETIONS, prompt=["a", "b"])
+    reader = COMPLETIONS.reader(body, Rewrite("m"))
+    ends = [
+        chunk(choices=[{"index": i, "text": "x", "finish_reason": "stop"}], usage=USAGE)
+        for i in (0, 1)
+    ]
+    for frame in frames(stream(*ends)):
+        reader.facts(frame)
+    assert reader.usage == Usage(14, 8, 4)
 
 
 def test_final_usage_replaces_the_count() -> None:
