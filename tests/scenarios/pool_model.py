@@ -10,8 +10,7 @@ from __future__ import annotations
 import heapq
 import random
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count, pairwise
 
 from gateway.core.cost import service_cost
@@ -95,40 +94,39 @@ class PoolModel:
     def __init__(
         self, flows: tuple[Flow, ...], *, queue: str, replicas: int, slots: int, seed: int
     ) -> None:
-        config = PoolConfig(
+        self.config = PoolConfig(
             replicas=tuple(ReplicaConfig(f"r{index}", slots) for index in range(replicas)),
             weights={flow.tenant: flow.weight for flow in flows},
             queue=queue,
             wait_limit_s=(NEVER_S, NEVER_S, NEVER_S),
         )
-        self.dispatcher = Dispatcher("pool", config, random.Random(seed), 0.0)
+        self.dispatcher = Dispatcher("pool", self.config, random.Random(seed), 0.0)
         self.run = Run()
         self._rng = random.Random(seed + 1)
-        self._flows = flows
         self._events: list[tuple[float, int, str, Flow, int]] = []
         self._order = count()
         self._flow_of: dict[str, Flow] = {}
+        for flow in flows:
+            for _ in range(flow.threads):
+                self._at(flow.starts_s + self._rng.random() * 0.01, "arrive", flow, 0)
+            if flow.every_s is not None:
+                self._at(flow.starts_s, "arrive", flow, 0)
 
     def run_until(self, end_s: float) -> Run:
-        for flow in self._flows:
-            for start_s in self._starts(flow, end_s):
-                self._at(start_s, "arrive", flow, 0)
+        """May be called again with a later time."""
         while self._events and self._events[0][0] < end_s:
             now_s, _, what, flow, grant_id = heapq.heappop(self._events)
-            if what == "arrive":
-                self._arrive(flow, now_s)
-            else:
+            if what == "end":
                 self._end(flow, grant_id, now_s)
+                continue
+            self._arrive(flow, now_s)
+            if flow.every_s is not None:
+                self._at(now_s + flow.every_s, "arrive", flow, 0)
         return self.run
 
-    def _starts(self, flow: Flow, end_s: float) -> Iterator[float]:
-        for _ in range(flow.threads):
-            yield flow.starts_s + self._rng.random() * 0.01
-        if flow.every_s is not None:
-            start_s = flow.starts_s
-            while start_s < min(end_s, flow.ends_s):
-                yield start_s
-                start_s += flow.every_s
+    def set_weights(self, weights: dict[str, float], now_s: float) -> None:
+        self.config = replace(self.config, weights=weights)
+        self._carry_out(self.dispatcher.apply(self.config, now_s), now_s)
 
     def _at(self, time_s: float, what: str, flow: Flow, grant_id: int) -> None:
         heapq.heappush(self._events, (time_s, next(self._order), what, flow, grant_id))

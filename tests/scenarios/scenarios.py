@@ -134,7 +134,7 @@ BIG_CALL = Scenario(
     ),
     replicas=8,
     slots=8,
-    until_s=700,
+    until_s=310,
     violations=waits_at_most(2.0, "light"),
     broken_by=("finish_time_fair", "fifo"),
 )

@@ -3,12 +3,15 @@ wrong."""
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
+from gateway.core.priority import PriorityClass
 from gateway.core.queues.registry import QUEUES
 from tests.scenarios.max_min import max_min
 from tests.scenarios.naive_queues import NAIVE_QUEUES
-from tests.scenarios.pool_model import PoolModel, Run
+from tests.scenarios.pool_model import Flow, PoolModel, Run
 from tests.scenarios.scenarios import (
     RETURN_FROM_IDLE,
     SCENARIOS,
@@ -54,6 +57,31 @@ def test_a_returning_tenant_takes_at_most_its_share_at_once() -> None:
     service = outcome.service(400.0, 401.0)
     largest_call = 2_000 + 2 * 300
     assert service["c"] <= sum(service.values()) / 3 + largest_call
+
+
+def test_a_changed_weight_moves_the_shares_within_two_seconds() -> None:
+    flows = (Flow("a", 256, 256, threads=150), Flow("b", 256, 256, threads=150))
+    model = PoolModel(flows, queue="start_time_fair", replicas=3, slots=32, seed=11)
+    model.run_until(100.0)
+    model.set_weights({"a": 3.0}, 100.0)
+    model.run_until(104.0)
+    before, after = model.run.service(90.0, 100.0), model.run.service(100.0, 102.0)
+    assert before["a"] / before["b"] == pytest.approx(1.0, abs=0.05)
+    assert after["a"] / after["b"] == pytest.approx(3.0, abs=0.5)
+
+
+def test_batch_beside_saturating_interactive_gets_its_twentieth_and_at_most_a_tenth() -> None:
+    """R18: one dispatch of 20, one of 10 once its heads are older than 120 s."""
+    flows = (
+        Flow("a", 256, 64, threads=64, klass=PriorityClass.INTERACTIVE),
+        Flow("b", 256, 64, threads=64, klass=PriorityClass.BATCH),
+    )
+    model = PoolModel(flows, queue="start_time_fair", replicas=1, slots=8, seed=11)
+    calls = model.run_until(1000.0).calls
+    young = Counter(call.tenant for call in calls if call.dispatched_s < 120.0)
+    aged = Counter(call.tenant for call in calls if call.dispatched_s > 200.0)
+    assert young["b"] / young.total() == pytest.approx(0.05, abs=0.005)
+    assert 0.05 <= aged["b"] / aged.total() <= 0.1
 
 
 def test_max_min_gives_what_is_left_to_the_thirsty() -> None:

@@ -112,10 +112,6 @@ class ReplicaHealthMachine:
             times.append(self._full_until_s)
         return min(times)
 
-    def next_back_s(self, now_s: float) -> float:
-        """Seconds until an ejection is over; 0 when there is none."""
-        return self._ejected_until_s - now_s if self.state is HealthState.EJECTED else 0.0
-
     def tick(self, now_s: float) -> None:
         if self.state is HealthState.EJECTED and now_s >= self._ejected_until_s:
             self._enter(HealthState.HALF_OPEN, "its ejection is over")
