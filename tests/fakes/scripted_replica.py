@@ -12,7 +12,7 @@ import contextlib
 import socket
 import struct
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -48,9 +48,12 @@ class Received:
 class ScriptedReplica:
     """Use ``async with running() as replica``."""
 
-    def __init__(self, default: Script | None = None) -> None:
-        self.default = default or tokens(3)
-        self.routes: dict[str, Script] = {"/health": HEALTHY, "/metrics": metrics()}
+    def __init__(self, default: Script | Callable[[bytes], Script] | None = None) -> None:
+        self.default = default or tokens(3)  # a function is given the body
+        self.routes: dict[str, Script | Callable[[], Script]] = {
+            "/health": HEALTHY,
+            "/metrics": metrics(),
+        }
         self.received: list[Received] = []
         self.connections = 0
         self.close_after_stream = False  # the keep-alive lie of llama.cpp
@@ -65,6 +68,10 @@ class ScriptedReplica:
     @property
     def calls(self) -> list[Received]:
         return [request for request in self.received if request.method == "POST"]
+
+    @property
+    def open_calls(self) -> int:
+        return sum(not (call.gone.is_set() or call.over.is_set()) for call in self.calls)
 
     async def arrival(self, count: int = 1) -> Received:
         """Waits for the ``count``-th POST."""
@@ -86,8 +93,8 @@ class ScriptedReplica:
                     self._arrived.notify_all()
                 if not await self._play(self._script_for(request), request, reader, writer):
                     break
-        except (OSError, asyncio.IncompleteReadError):
-            pass
+        except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass  # the client is gone or the test is over
         finally:
             writer.close()
 
@@ -98,8 +105,11 @@ class ScriptedReplica:
 
     def _script_for(self, request: Received) -> Script:
         if request.method == "POST":
-            return self._queue.popleft() if self._queue else self.default
-        return self.routes.get(request.path, status(404))
+            if self._queue:
+                return self._queue.popleft()
+            return self.default if isinstance(self.default, Script) else self.default(request.body)
+        answer = self.routes.get(request.path, status(404))
+        return answer if isinstance(answer, Script) else answer()
 
     async def _play(
         self,
@@ -130,7 +140,9 @@ class ScriptedReplica:
 
 
 @asynccontextmanager
-async def running(default: Script | None = None, port: int = 0) -> AsyncIterator[ScriptedReplica]:
+async def running(
+    default: Script | Callable[[bytes], Script] | None = None, port: int = 0
+) -> AsyncIterator[ScriptedReplica]:
     replica = ScriptedReplica(default)
     server = await asyncio.start_server(replica.serve, "127.0.0.1", port, backlog=2048)
     replica.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"

@@ -1,0 +1,250 @@
+"""What every kind of replica must do, asked of the fake, the simulated and the real server
+alike."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.core.errors import ConnectionLost, UpstreamError
+from gateway.core.reasons import Reason
+from gateway.replicas import telemetry
+from gateway.replicas.adapters import ADAPTERS, Adapter, StartedAt
+from gateway.replicas.aiohttp_upstream import AiohttpUpstream
+from gateway.replicas.simulated_server import SimulatedReplica
+from gateway.replicas.simulated_server import running as simulated
+from gateway.replicas.upstream import ReplicaTarget
+from gateway.simulation.engine import EngineConfig
+from gateway.wire.headers import to_replica
+from tests.fakes.llamacpp import LlamaServer, serving
+from tests.fakes.model import MODELS, FakeModel
+from tests.fakes.scripted_replica import running as scripted
+from tests.fakes.scripts import metrics
+from tests.replicas.calls import CHAT, SHORT, chat_body, events, read, target, text_of, usage_of
+
+LONG = "the quick brown fox and the lazy dog " * 40
+
+
+@dataclass(frozen=True)
+class Subject:
+    target: ReplicaTarget
+    adapter: Adapter
+    upstream: AiohttpUpstream
+
+    async def chat(self, text: str = "hello world", max_tokens: int = 8, **fields: object) -> bytes:
+        body = chat_body(text, max_tokens, ignore_eos=True, **fields)
+        return await read(self.upstream, self.target, body)
+
+    async def running(self) -> int | None:
+        assert self.adapter.metrics_path is not None
+        page = await self.upstream.get(
+            self.target, self.adapter.metrics_path, timeout_s=5.0, max_bytes=1_000_000
+        )
+        return telemetry.read(page.body, self.adapter.metrics, slug="r1", at_s=0.0).running
+
+
+def subject(url: str, kind: str, upstream: AiohttpUpstream) -> Subject:
+    return Subject(target(url, kind=kind), ADAPTERS[kind], upstream)
+
+
+@pytest.fixture(params=["fake", "simulated", "llamacpp"])
+async def replica(
+    request: pytest.FixtureRequest, upstream: AiohttpUpstream
+) -> AsyncIterator[Subject]:
+    if request.param == "fake":
+        async with scripted(FakeModel()) as fake:
+            fake.routes["/v1/models"] = MODELS
+            fake.routes["/metrics"] = lambda: metrics(running=fake.open_calls)
+            yield subject(fake.url, "vllm", upstream)
+    elif request.param == "simulated":
+        config = EngineConfig(context_tokens=4_096)
+        async with simulated(SimulatedReplica(config, "m", speed=4.0)) as served:
+            yield subject(served.url, "simulated", upstream)
+    else:
+        server: LlamaServer = request.getfixturevalue("llama_server")
+        yield subject(server.url, "llamacpp", upstream)
+
+
+async def test_health_answers(replica: Subject) -> None:
+    answer = await replica.upstream.get(
+        replica.target, replica.adapter.health_path, timeout_s=3.0, max_bytes=10_000
+    )
+    assert answer.status == 200
+
+
+async def test_models_are_listed(replica: Subject) -> None:
+    answer = await replica.upstream.get(
+        replica.target, replica.adapter.models_path, timeout_s=3.0, max_bytes=100_000
+    )
+    assert b'"object":"list"' in answer.body.replace(b" ", b"")
+
+
+async def test_telemetry_names_are_known(replica: Subject) -> None:
+    assert await replica.running() == 0
+
+
+async def test_stream_has_role_tokens_finish_usage_and_done(replica: Subject) -> None:
+    raw = await replica.chat(max_tokens=8)
+    told = events(raw)
+    assert told[0]["choices"][0]["delta"]["role"] == "assistant"
+    assert not told[0]["choices"][0]["delta"]["content"]
+    finishes = [event["choices"][0]["finish_reason"] for event in told if event["choices"]]
+    assert finishes[-1] == "length"
+    assert finishes[:-1] == [None] * (len(finishes) - 1)
+    assert text_of(raw)
+    assert usage_of(raw)["completion_tokens"] == 8
+    assert raw.endswith(b"data: [DONE]\n\n") is replica.adapter.done_marker
+
+
+async def test_one_token_is_one_token(replica: Subject) -> None:
+    raw = await replica.chat(max_tokens=1)
+    assert usage_of(raw)["completion_tokens"] == 1
+    assert text_of(raw)
+
+
+async def test_usage_comes_only_when_asked_for(replica: Subject) -> None:
+    """G8"""
+    raw = await replica.chat(stream_options=None)
+    assert not [event for event in events(raw) if event.get("usage")]
+
+
+async def test_repeated_prompt_is_reported_as_cached(replica: Subject) -> None:
+    first = usage_of(await replica.chat(LONG))
+    second = usage_of(await replica.chat(LONG))
+    assert second["prompt_tokens"] == first["prompt_tokens"]
+    assert second["prompt_tokens_details"]["cached_tokens"] >= 0.9 * second["prompt_tokens"]
+
+
+async def test_unknown_fields_are_accepted(replica: Subject) -> None:
+    """G11"""
+    assert text_of(await replica.chat(x_vendor={"deep": [1]}))
+
+
+async def test_prompt_that_is_too_long_is_refused_with_the_servers_words(replica: Subject) -> None:
+    with pytest.raises(UpstreamError) as caught:
+        await replica.chat("word " * 5_000)
+    assert (caught.value.reason, caught.value.status) == (Reason.UPSTREAM_REFUSED, 400)
+    assert not caught.value.blames_replica
+    assert b'"error"' in (caught.value.upstream_body or b"")
+
+
+async def test_nonsense_is_refused(replica: Subject) -> None:
+    for body in (b"{", b'{"stream": true}'):
+        with pytest.raises(UpstreamError) as caught:
+            await read(replica.upstream, replica.target, body)
+        assert caught.value.status == 400
+
+
+async def test_twenty_streams_one_after_the_other(replica: Subject) -> None:
+    """The keep-alive lie: a pooled connection must not fail the next call."""
+    for _ in range(20):
+        assert usage_of(await replica.chat(max_tokens=2))["completion_tokens"] == 2
+
+
+async def test_eight_streams_at_once(replica: Subject) -> None:
+    answers = await asyncio.gather(*(replica.chat(f"{n} hello", 20) for n in range(8)))
+    assert [usage_of(raw)["completion_tokens"] for raw in answers] == [20] * 8
+
+
+async def test_left_stream_ends_at_the_replica_within_a_second(replica: Subject) -> None:
+    """G5, R7"""
+    body = chat_body("go on", 2_000, ignore_eos=True)
+    async with replica.upstream.stream(replica.target, CHAT, body, {}, SHORT) as stream:
+        await anext(aiter(stream.chunks()))
+    async with asyncio.timeout(1.0):
+        while await replica.running():
+            await asyncio.sleep(0.01)
+
+
+def test_resumable_streams_cannot_be_asked_for() -> None:
+    """``X-Conversation-Id`` would let a llama.cpp generation survive its client."""
+    sent = to_replica({"x-conversation-id": "1", "x-request-id": "abc"}, "call-1")
+    assert "x-conversation-id" not in {name.lower() for name in sent}
+
+
+@pytest.mark.parametrize("kind", ["simulated", "llamacpp"])
+async def test_headers_say_started_only_where_the_adapter_says_so(
+    kind: str, upstream: AiohttpUpstream, request: pytest.FixtureRequest
+) -> None:
+    """With one slot, the second call's headers come at once or only after the first call."""
+    if kind == "simulated":
+        async with simulated(SimulatedReplica(EngineConfig(sequences=1), "m", speed=4.0)) as served:
+            started = await _second_headers_before_first_ends(served.url, kind, upstream)
+    else:
+        model: Path = request.getfixturevalue("llama_model")
+        with serving(model, slots=1) as server:
+            started = await _second_headers_before_first_ends(server.url, kind, upstream)
+    assert started is (ADAPTERS[kind].started_at is StartedAt.FIRST_EVENT)
+
+
+async def _second_headers_before_first_ends(url: str, kind: str, upstream: AiohttpUpstream) -> bool:
+    to = target(url, kind=kind)
+    long, short = (chat_body("x", count, ignore_eos=True) for count in (300, 1))
+    async with upstream.stream(to, CHAT, long, {}, SHORT) as first:
+        chunks = aiter(first.chunks())
+        await anext(chunks)
+
+        async def second() -> float:
+            async with upstream.stream(to, CHAT, short, {}, SHORT) as stream:
+                return stream.headers_at_s
+
+        task = asyncio.create_task(second())
+        async for _ in chunks:
+            pass
+        ended_s = asyncio.get_running_loop().time()
+        return await task < ended_s - 0.01
+
+
+async def test_llamacpp_counts_every_token_in_the_stream(
+    upstream: AiohttpUpstream, llama_server: LlamaServer
+) -> None:
+    one = subject(llama_server.url, "llamacpp", upstream)
+    extras: dict[str, Any] = dict(one.adapter.body_extras)
+    raw = await one.chat(max_tokens=6, **extras)
+    counts = [event["timings"]["predicted_n"] for event in events(raw) if event.get("timings")]
+    assert counts[:6] == [1, 2, 3, 4, 5, 6]
+
+
+async def test_killed_llamacpp_cuts_the_stream(
+    upstream: AiohttpUpstream, llama_model: Path
+) -> None:
+    """Row 39, row 43"""
+    with serving(llama_model, slots=1) as server:
+        to = target(server.url, kind="llamacpp")
+        body = chat_body("go on", 3_000)
+        async with upstream.stream(to, CHAT, body, {}, SHORT) as stream:
+            chunks = aiter(stream.chunks())
+            await anext(chunks)
+            server.kill()
+            with pytest.raises(ConnectionLost) as caught:
+                async for _ in chunks:
+                    pass
+    assert caught.value.reason is Reason.UPSTREAM_INCOMPLETE
+
+
+async def test_salt_separates_the_cache_of_tenants(upstream: AiohttpUpstream) -> None:
+    """R33, for the kinds that understand it."""
+    async with simulated(SimulatedReplica(EngineConfig(), "m", speed=4.0)) as served:
+        one = subject(served.url, "simulated", upstream)
+        await one.chat(LONG, cache_salt="alice")
+        other = usage_of(await one.chat(LONG, cache_salt="bob"))
+        same = usage_of(await one.chat(LONG, cache_salt="alice"))
+    assert other["prompt_tokens_details"]["cached_tokens"] == 0
+    assert same["prompt_tokens_details"]["cached_tokens"] > 0
+
+
+async def test_simulated_replica_that_is_full_says_so(upstream: AiohttpUpstream) -> None:
+    config = EngineConfig(sequences=1, queue_limit=1)
+    async with simulated(SimulatedReplica(config, "m")) as served:
+        one = subject(served.url, "simulated", upstream)
+        running = asyncio.create_task(one.chat(max_tokens=500))
+        while await one.running() == 0:
+            await asyncio.sleep(0.01)
+        with pytest.raises(UpstreamError, match="full"):
+            await one.chat()
+        running.cancel()
