@@ -78,7 +78,7 @@ def test_batch_beside_saturating_interactive_gets_its_twentieth_and_at_most_a_te
     )
     model = PoolModel(flows, queue="start_time_fair", replicas=1, slots=8, seed=11)
     calls = model.run_until(1000.0).calls
-    young = Counter(call.tenant for call in calls if call.dispatched_s < 120.0)
+    young = Counter(call.tenant for call in calls if 10.0 < call.dispatched_s < 120.0)
     aged = Counter(call.tenant for call in calls if call.dispatched_s > 200.0)
     assert young["b"] / young.total() == pytest.approx(0.05, abs=0.005)
     assert 0.05 <= aged["b"] / aged.total() <= 0.1
