@@ -11,12 +11,14 @@ import pytest
 from django.db import OperationalError
 
 from gateway.core.clock import SystemClock
+from gateway.core.dispatch.effects import PoolConfig
 from gateway.core.events import ConfigApplied, Degraded, Event, Restored
 from gateway.models import Replica
 from gateway.services import aliases, pools, replicas
 from gateway.services.terms import PoolTerms, ReplicaTerms
 from gateway.snapshot import Snapshot, SnapshotHolder
 from gateway.snapshot.build import build
+from gateway.snapshot.parameters import with_parameters
 from tenants.services import keys, organizations
 from tenants.snapshot import current_version
 from tests import factories
@@ -208,3 +210,13 @@ async def test_a_change_is_in_force_within_a_second(change: str) -> None:
     took_s = time.monotonic() - written_s
     await holder.stop()
     assert took_s <= 1.0
+
+
+def test_a_parameter_of_the_pool_goes_before_that_of_all_pools() -> None:
+    values = {("queue_calls_per_tenant", "*"): 7.0, ("queue_calls_per_tenant", "p1"): 3.0}
+    snapshot = replace(EMPTY, parameters=values | {("wait_limit_batch_s", "*"): 9.5})
+    default = PoolConfig(replicas=(), weights={})
+    of_p1 = with_parameters(default, "p1", snapshot)
+    assert (of_p1.queue_calls_per_tenant, of_p1.wait_limit_s) == (3, (30.0, 60.0, 9.5))
+    assert with_parameters(default, "p2", snapshot).queue_calls_per_tenant == 7
+    assert with_parameters(default, "p2", EMPTY) == default

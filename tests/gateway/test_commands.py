@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from gateway.models import Pool, Replica
+from gateway.sealing import unseal
+
+pytestmark = pytest.mark.django_db
+URL = "http://10.0.0.1:8000"
+
+
+def run(*words: str) -> str:
+    out = io.StringIO()
+    call_command(*words, stdout=out)
+    return out.getvalue()
+
+
+def run_json(*words: str) -> Any:
+    return json.loads(run(*words, "--json"))
+
+
+@pytest.fixture
+def pool() -> None:
+    run("pool", "create", "p1", "--model", "m1=up/m1", "--model", "m2", "--input-per-mtok", "7")
+
+
+@pytest.fixture
+def replica(pool: None) -> None:
+    run("replica", "create", "r1", "--pool", "p1", "--kind", "vllm", "--base-url", URL)
+
+
+def test_a_pool_is_created_with_its_models(pool: None) -> None:
+    shown = run_json("pool", "show", "p1")
+    assert (shown["models"], shown["input_per_mtok"]) == (["m1", "m2"], 7)
+    assert "p1" in run("pool", "list")
+
+
+def test_a_pool_and_its_models_are_created_together_or_not_at_all() -> None:
+    with pytest.raises(CommandError):
+        run("pool", "create", "p1", "--model", "bad name")
+    assert not Pool.objects.exists()
+
+
+def test_change_touches_only_what_is_given(replica: None) -> None:
+    run("pool", "change", "p1", "--routing", "round_robin")
+    assert run_json("pool", "show", "p1")["input_per_mtok"] == 7
+    run("replica", "change", "r1", "--slots", "5")
+    shown = run_json("replica", "show", "r1")
+    assert (shown["slots"], shown["kind"], shown["base_url"]) == (5, "vllm", URL)
+
+
+def test_a_replica_goes_through_its_life(replica: None) -> None:
+    for operation, state in (("drain", "draining"), ("disable", "disabled"), ("enable", "enabled")):
+        run("replica", operation, "r1", "--why", "test")
+        assert run_json("replica", "list", "--pool", "p1")[0]["state"] == state
+    run("pool", "drain", "p1")
+    assert Replica.objects.get().state == "draining"
+    run("replica", "remove", "r1")
+    run("pool", "unname", "m1")
+    run("pool", "name", "p1", "m2", "--upstream-model", "other")
+    run("pool", "unname", "m2")
+    run("pool", "remove", "p1")
+    assert run_json("pool", "list") == []
+
+
+def test_an_api_key_comes_from_a_file_and_is_not_printed(pool: None, tmp_path: Path) -> None:
+    secret = tmp_path / "key"
+    secret.write_text("s3cret\n")
+    words = ("replica", "create", "r1", "--pool", "p1", "--kind", "openai", "--base-url", URL)
+    shown = run(*words, "--api-key-file", str(secret))
+    assert "s3cret" not in shown
+    assert unseal(Replica.objects.get().sealed_api_key) == "s3cret"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "pool show nowhere",
+        "pool create p1",
+        "pool create Bad_Slug",
+        "pool remove p1",
+        "pool create p9 --context-tokens -4",
+        "replica show nowhere",
+        "replica drain nowhere",
+        f"replica create r1 --pool p1 --kind vllm --base-url {URL}",
+        f"replica create r2 --pool nowhere --kind vllm --base-url {URL}",
+        "replica create r2 --pool p1 --kind vllm --base-url http://169.254.169.254",
+        f"replica create r2 --pool p1 --kind vllm --base-url {URL} --api-key-file /no/such/file",
+    ],
+)
+def test_a_mistake_is_one_line_that_helps(replica: None, words: str) -> None:
+    with pytest.raises(CommandError) as refused:
+        run(*words.split())
+    assert "\n" not in str(refused.value)
+    assert len(str(refused.value)) > 20
