@@ -22,9 +22,11 @@ async def proxy(replica: ScriptedReplica) -> AsyncIterator[FaultProxy]:
         yield proxy
 
 
-async def failure(upstream: AiohttpUpstream, proxy: FaultProxy) -> UpstreamError:
+async def failure(
+    upstream: AiohttpUpstream, proxy: FaultProxy, timeouts: AttemptTimeouts = SHORT
+) -> UpstreamError:
     with pytest.raises(UpstreamError) as caught:
-        await read(upstream, target(proxy.url), timeouts=AttemptTimeouts(1.0, 0.3, 0.3))
+        await read(upstream, target(proxy.url), timeouts=timeouts)
     return caught.value
 
 
@@ -77,7 +79,8 @@ async def test_reset_is_a_lost_connection(upstream: AiohttpUpstream, proxy: Faul
 async def test_swallowed_answer_times_out(upstream: AiohttpUpstream, proxy: FaultProxy) -> None:
     """Row 40"""
     proxy.set(timeout=True)
-    assert (await failure(upstream, proxy)).reason is Reason.UPSTREAM_TIMEOUT
+    error = await failure(upstream, proxy, AttemptTimeouts(1.0, 0.1, 1.0))
+    assert error.reason is Reason.UPSTREAM_TIMEOUT
 
 
 async def test_limited_answer_is_incomplete_at_every_length(

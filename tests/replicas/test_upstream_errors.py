@@ -72,10 +72,10 @@ def test_timeouts_have_the_name_of_their_phase() -> None:
     assert error_for_exception(TimeoutError(), Phase.BODY).reason is Reason.STREAM_STALLED
 
 
-@pytest.mark.parametrize("status", list(range(300, 600)))
-def test_every_status_has_a_meaning(status: int) -> None:
-    error = error_for_status(status)
-    assert error.blames_replica is (status not in (501, 503) and not 400 <= status < 500)
+def test_every_status_has_a_meaning() -> None:
+    for status in range(300, 600):
+        error = error_for_status(status)
+        assert error.blames_replica is (status not in (501, 503) and not 400 <= status < 500)
 
 
 @pytest.mark.parametrize(
