@@ -6,6 +6,7 @@ import logging.config
 from typing import Any
 
 import structlog
+from structlog.typing import EventDict
 
 _SHARED_STEPS: list[Any] = [
     structlog.contextvars.merge_contextvars,
@@ -15,6 +16,12 @@ _SHARED_STEPS: list[Any] = [
     structlog.stdlib.ExtraAdder(),
     structlog.processors.format_exc_info,
 ]
+
+
+def _without_colours(logger: Any, method: str, record: EventDict) -> EventDict:
+    """Uvicorn repeats some of its records in colour."""
+    record.pop("color_message", None)
+    return record
 
 
 def logging_config(level: str) -> dict[str, Any]:
@@ -27,6 +34,7 @@ def logging_config(level: str) -> dict[str, Any]:
                 "foreign_pre_chain": _SHARED_STEPS,
                 "processors": [
                     structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                    _without_colours,
                     structlog.processors.JSONRenderer(),
                 ],
             }

@@ -70,7 +70,7 @@ async def date_at_the_top(rng: random.Random) -> AsyncIterator[Ask]:
 # tenant -> (its way, how many callers follow it at once)
 WAYS: dict[str, tuple[Way, int]] = {
     "acme": (chatting, 4),
-    "heavy-labs": (heavy, 40),
+    "heavy-labs": (heavy, 24),
     "bursty-bikes": (bursts, 5),
     "prefix-press": (shared_prefix, 4),
     "date-desk": (date_at_the_top, 4),

@@ -1,8 +1,8 @@
 """Which processes run, and what happens when one ends by itself?
 
 A child that ends is started again after 0.5 s, doubling to 30 s, and that is said; 60 s of running
-forgive. Children get SIGTERM when everything stops, in reverse order of their start, and SIGKILL
-when their grace is over. On Linux they also get SIGTERM when this process dies by force. Output of
+forgive. When everything stops, children get SIGTERM, those that use others first, and SIGKILL when
+their grace is over. On Linux they also get SIGTERM when this process dies by force. Output of
 each child goes to a file of its own. Units: seconds.
 """
 
@@ -26,12 +26,14 @@ _PR_SET_PDEATHSIG = 1
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What to run. ``grace_s``: how long it may take to end after SIGTERM."""
+    """What to run. ``grace_s``: how long it may take to end after SIGTERM. Programs of a higher
+    ``wave`` are stopped before those of a lower one, which they use."""
 
     name: str
     command: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
     grace_s: float = 10.0
+    wave: int = 0
 
 
 class Children:
@@ -62,8 +64,10 @@ class Children:
         self._stopping = True
         for watcher in self._watchers:
             watcher.cancel()
-        for name in reversed(list(self._running)):
-            await _end(self._running[name], self._programs[name].grace_s)
+        for wave in sorted({one.wave for one in self._programs.values()}, reverse=True):
+            programs = [one for one in self._programs.values() if one.wave == wave]
+            ends = (_end(self._running[one.name], one.grace_s) for one in programs)
+            await asyncio.gather(*ends)
 
     async def _spawn(self, program: Program) -> None:
         with self.log_path(program.name).open("ab") as log:

@@ -54,6 +54,11 @@ class Fleet:
     pools: list[PoolOf]
     programs: list[Program]
 
+    @property
+    def own_servers(self) -> list[Server]:
+        """Those that this run starts itself."""
+        return [server for pool in self.pools for server in pool.servers if self.programs]
+
 
 def fleet(ports: Ports, addresses: list[str]) -> Fleet:
     """The real pool first: its model is the one that is shown."""
@@ -72,9 +77,10 @@ def product(port: int) -> list[Program]:
             "gateway",
             (*MANAGE, "serve", "--host", "127.0.0.1", "--port", str(port)),
             grace_s=DRAIN_GRACE_S,
+            wave=1,
         ),
-        Program("worker", worker, grace_s=35.0),
-        Program("beat", (*celery, "beat", "--loglevel=INFO")),
+        Program("worker", worker, grace_s=35.0, wave=2),
+        Program("beat", (*celery, "beat", "--loglevel=INFO"), wave=2),
     ]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import functools
 import os
 import signal
 import sys
@@ -42,9 +43,12 @@ async def run(var: Path, port: int) -> None:
             await children.start(replica)
         say("preparing the database")
         facts = await demo.prepare(var, fleet.pools, port)
-        for program in programs.product(port):
-            await children.start(program)
+        await _replicas_up(children, fleet)
+        gateway, *others = programs.product(port)
+        await children.start(gateway)
         await _ready(children, port)
+        for program in others:
+            await children.start(program)
         demo.write(var, facts)
         print(demo.invitation(facts, time.monotonic() - started), flush=True)
         await asyncio.Event().wait()
@@ -80,6 +84,14 @@ async def _redis(children: Children, var: Path, ports: Ports) -> str:
     await _until(lambda: is_up(url), 20, f"Redis did not start; see {children.log_path('redis')}.")
     say("started a redis-server of its own")
     return url
+
+
+async def _replicas_up(children: Children, fleet: programs.Fleet) -> None:
+    """Those that this run starts, so that the gateway's first probe finds them."""
+    for server in fleet.own_servers:
+        log = children.log_path(server.slug)
+        failure = f"The replica {server.slug} does not answer; see {log}."
+        await _until(functools.partial(_answers, f"{server.base_url}/health"), 60, failure)
 
 
 async def _ready(children: Children, port: int) -> None:

@@ -60,9 +60,9 @@ async def test_pauses_between_restarts_double(
         assert f"in {pause} s" in said
 
 
-async def test_stop_ends_children_in_reverse_order(tmp_path: Path) -> None:
+async def test_stop_ends_users_before_what_they_use(tmp_path: Path) -> None:
     family, order = Children(tmp_path), tmp_path / "order"
-    for name in ("first", "second"):
+    for wave, name in enumerate(("first", "second")):
         ready = tmp_path / name
         code = (
             "import signal, sys, pathlib, threading\n"
@@ -70,7 +70,7 @@ async def test_stop_ends_children_in_reverse_order(tmp_path: Path) -> None:
             "signal.signal(15, note)\n"
             f"pathlib.Path({str(ready)!r}).touch()\nthreading.Event().wait()"
         )
-        await family.start(Program(name, (sys.executable, "-c", code)))
+        await family.start(Program(name, (sys.executable, "-c", code), wave=wave))
         await until(ready.exists)
     await family.stop()
     assert order.read_text() == "second first "
