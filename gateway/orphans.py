@@ -7,6 +7,7 @@ idempotent by call id, so a crash in between is repeated without harm.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from gateway.ledger.ledger import Ledger
 from gateway.snapshot.values import Snapshot
 
 log = structlog.get_logger(__name__)
+DURABLE_S = 10.0  # after that the tables are kept for the next start
 MESSAGE = "The gateway stopped while the call was running."
 
 
@@ -34,7 +36,8 @@ async def settle_orphans(path: Path, ledger: Ledger, store: QuotaStore, snapshot
         charges = None if usage is None else _charges(orphan, usage, snapshot)
         await store.settle(orphan.opening.call_id, charges)
         ledger.append(_record(orphan, usage or Usage(0, 0, 0), snapshot))
-    forget(path)
+    if await asyncio.to_thread(ledger.wait_durable, DURABLE_S):
+        forget(path)
     if orphans or damaged:
         log.warning("orphans_settled", calls=len(orphans), damaged_slots=damaged)
     return len(orphans)

@@ -90,8 +90,8 @@ class Fairway:
         await self.snapshots.start()
         self._stack.push_async_callback(self.snapshots.stop)
         self.store = await self._open_store()
-        await settle_orphans(self.active.path, self.ledger, self.store, self.snapshots.current)
         self.ledger.start()
+        await settle_orphans(self.active.path, self.ledger, self.store, self.snapshots.current)
         transport = AiohttpUpstream()
         self._stack.push_async_callback(transport.close)
         self.gateway = Gateway(
@@ -168,7 +168,7 @@ class Fairway:
             self.clock.monotonic(),
             self.gateway.views(),
             self.gateway.fleet.live(),
-            {},
+            self.active.queued_tokens(),
         )
         self.bus.publish(summary)
 

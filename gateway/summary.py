@@ -112,6 +112,7 @@ class SummaryBuilder:
         self._left_out = 0
         self._degraded: dict[str, str] = {}
         self._config_version = 0
+        self.latest: SummarySecond | None = None  # the last second, for readers of any thread
         self._service: dict[tuple[str, str], float] = {}  # (pool, tenant), as last seen
 
     def observe(self, event: Event) -> None:
@@ -163,6 +164,7 @@ class SummaryBuilder:
         self._tenants.clear()
         self._ended = []
         self._left_out = 0
+        self.latest = summary
         return summary
 
     def _observe_call(self, record: CallRecord) -> None:

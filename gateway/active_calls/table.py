@@ -19,7 +19,7 @@ from __future__ import annotations
 import mmap
 import os
 import zlib
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from gateway.active_calls import layout
 from gateway.active_calls.layout import Opening, Phase
 from gateway.active_calls.recovery import lock_table, set_aside
 from gateway.core.errors import Rejected
+from gateway.core.priority import PriorityClass
 from gateway.core.reasons import Reason
 
 DEFAULT_CAPACITY = 16_384  # slots of 2 KiB
@@ -122,6 +123,14 @@ class ActiveCalls:
 
     def get(self, call_id: str) -> ActiveCall | None:
         return self._calls.get(call_id)
+
+    def queued_tokens(self) -> dict[tuple[str, PriorityClass], int]:
+        """Prompt tokens of admitted calls that wait for a replica, by pool and class."""
+        waiting: Counter[tuple[str, PriorityClass]] = Counter()
+        for call in self:
+            if call.phase is Phase.ADMITTED:
+                waiting[call.opening.pool, call.opening.klass] += call.prompt_tokens
+        return dict(waiting)
 
     def open(self, opening: Opening) -> ActiveCall:
         """Raises Rejected(GATEWAY_FULL) when every slot is taken."""
