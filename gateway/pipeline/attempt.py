@@ -148,8 +148,10 @@ class Attempt:
         call.clock.event(now_s)
         if facts.has_content:
             call.clock.content(now_s, visible=not facts.is_reasoning_only)
-        if facts.commits:
+        if facts.commits and not call.has_content:
             call.has_content = True
+            if self._streams:
+                call.entry.enter(Phase.RELAYING)
         if facts.usage is not None:
             self._usage(facts.usage)
         self._complete = self._complete or facts.is_done

@@ -27,6 +27,7 @@ from gateway.pipeline.flow import PoolFlow
 from gateway.snapshot.values import PoolValue, Snapshot
 
 ENABLED = "enabled"
+KV_TOKENS = 250_000  # where the replica does not say
 
 
 class Flows:
@@ -77,7 +78,12 @@ def pool_config(pool: PoolValue, weights: dict[str, float]) -> PoolConfig:
     """Replicas that drain or are disabled are left out: what they run goes on, nothing new
     comes."""
     replicas = tuple(
-        ReplicaConfig(replica.slug, replica.slots, replica.context_tokens or pool.context_tokens)
+        ReplicaConfig(
+            replica.slug,
+            replica.slots,
+            replica.context_tokens or pool.context_tokens,
+            replica.kv_tokens or KV_TOKENS,
+        )
         for replica in pool.replicas
         if replica.state == ENABLED
     )

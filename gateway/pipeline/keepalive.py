@@ -18,6 +18,7 @@ from gateway.pipeline.reply import Headers, Reply, Stage
 
 AFTER_ARRIVAL_S = 30.0
 AFTER_DISPATCH_S = 10.0
+TICK_S = 0.001  # a timer may fire a rounding error early
 COMMENT = b": waiting\n\n"
 
 
@@ -72,7 +73,7 @@ class KeepAlive:
         if self._timer is not None:
             self._timer.cancel()
         if self._enabled:
-            delay_s = max(0.0, self._due_s - self._clock.now())
+            delay_s = max(TICK_S, self._due_s - self._clock.now())
             self._timer = asyncio.get_running_loop().call_later(delay_s, self._look)
 
     def _look(self) -> None:

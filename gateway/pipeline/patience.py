@@ -15,6 +15,9 @@ from typing import Self
 from gateway.core.clock import Clock
 from gateway.core.errors import CallError
 
+RECHECK_S = 1.0  # while excused
+TICK_S = 0.001  # a timer may fire a rounding error early
+
 
 class Patience:
     """An async context: once ``until_s`` has passed, the block is cancelled and ``error()`` is
@@ -34,7 +37,6 @@ class Patience:
         self._excused = excused
         self._timeout = asyncio.timeout(None)
         self._timer: asyncio.TimerHandle | None = None
-        self._recheck_s = 1.0
 
     def extend(self, until_s: float) -> None:
         """Moves the limit. An earlier limit than the armed one takes effect at once."""
@@ -65,7 +67,7 @@ class Patience:
         if self._timer is not None:
             self._timer.cancel()
         wait_s = self._until_s - self._clock.monotonic() if delay_s is None else delay_s
-        self._timer = asyncio.get_running_loop().call_later(max(0.0, wait_s), self._look)
+        self._timer = asyncio.get_running_loop().call_later(max(TICK_S, wait_s), self._look)
 
     def _look(self) -> None:
         self._timer = None
@@ -73,6 +75,6 @@ class Patience:
         if now_s < self._until_s:
             self._arm()
         elif self._excused():
-            self._arm(self._recheck_s)
+            self._arm(RECHECK_S)
         else:
             self._timeout.reschedule(asyncio.get_running_loop().time())
