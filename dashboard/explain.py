@@ -25,6 +25,7 @@ OWN_LIMITS = {
 }
 OVERLOAD = {Reason.SHED, Reason.QUEUE_FULL, Reason.QUEUE_TIMEOUT}
 SLOW_QUEUE_RATIO = 0.5  # of TTFT spent waiting: worth a word
+SHOWN_S = 0.001  # a shorter wait has no bar
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +114,9 @@ def _attempts(call: LedgerCall) -> Iterator[Step]:
 
 
 def _one_attempt(call: LedgerCall, attempt: LedgerAttempt) -> Iterator[Step]:
-    start = max(0.0, attempt.dispatched_s - attempt.queue_s)
-    yield Step("queue", "queue", start, attempt.dispatched_s, duration(attempt.queue_s))
+    if attempt.queue_s >= SHOWN_S:
+        start = max(0.0, attempt.dispatched_s - attempt.queue_s)
+        yield Step("queue", "queue", start, attempt.dispatched_s, duration(attempt.queue_s))
     name = f"attempt {attempt.number}, {attempt.replica}"
     first = attempt.first_token_s
     if first is None:

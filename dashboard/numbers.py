@@ -15,7 +15,8 @@ def duration(seconds: float | None) -> str:
     if seconds is None:
         return NONE
     if seconds < 0.9995:
-        return f"{seconds * 1e3:.0f}{GAP}ms" if seconds >= 0.0095 else f"{seconds * 1e3:.1f}{GAP}ms"
+        digits = 1 if 0 < seconds < 0.0095 else 0
+        return f"{seconds * 1e3:.{digits}f}{GAP}ms"
     for limit_s, unit_s, unit, digits in (
         (9.995, 1, "s", 2), (119.5, 1, "s", 0), (7170, 60, "min", 0), (172_000, 3600, "h", 0)
     ):  # fmt: skip

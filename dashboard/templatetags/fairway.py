@@ -16,6 +16,7 @@ from dashboard.quota import LimitState
 from gateway.core.events import BatchSecond, ReplicaSecond
 from gateway.core.priority import PriorityClass
 from gateway.core.reasons import REASONS, Reason
+from tenants.actors import ActorKind
 from tenants.models import AuditEntry
 from tenants.services.organizations import SET_HIGHEST_CLASS, SET_WEIGHT
 
@@ -151,7 +152,7 @@ def batch_bar(batch: BatchSecond) -> SafeString:
 def diff_values(entry: AuditEntry) -> list[tuple[str, Any, Any]]:
     """What an audit entry changed: name, before, after."""
     before, after = entry.before or {}, entry.after or {}
-    names = sorted({*before, *after})
+    names = [*after, *(name for name in before if name not in after)]
     return [
         (name.replace("_", " "), before.get(name), after.get(name))
         for name in names
@@ -179,6 +180,12 @@ def shown(value: Any) -> str:
         value = ", ".join(map(str, value)) or "none"
     text = numbers.plain(value) if isinstance(value, float) else str(value)
     return text if len(text) <= 80 else f"{text[:79]}…"
+
+
+@register.filter
+def who(actor: str) -> str:
+    """A person by the name alone; commands, keys and tasks say what they are."""
+    return actor.removeprefix(f"{ActorKind.USER}:")
 
 
 @register.filter

@@ -32,7 +32,9 @@ class PagesServer:
         self.ready = threading.Event()
         self._web: Any = Web(get_asgi_application())
         self._sockets: Any = composition.sockets()
-        config = uvicorn.Config(self._application, lifespan="on", log_level="error")
+        config = uvicorn.Config(
+            self._application, interface="asgi3", lifespan="on", log_config=None, access_log=False
+        )
         self._server = uvicorn.Server(config)
 
     @property
