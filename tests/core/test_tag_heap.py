@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from gateway.core.queues.call import QueuedCall
 from gateway.core.queues.lane import ANYWHERE
-from gateway.core.queues.tag_heap import Line, TagHeap
+from gateway.core.queues.line import Line
+from gateway.core.queues.tag_heap import TagHeap
 from tests.core.factories import ticket
 
 

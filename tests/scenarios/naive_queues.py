@@ -8,7 +8,7 @@ from collections.abc import Callable
 from gateway.core.queues.call import CallQueue, Charge
 from gateway.core.queues.fair_queue import Flow, StartTimeFairQueue
 from gateway.core.queues.fifo import FifoQueue
-from gateway.core.queues.tag_heap import Line
+from gateway.core.queues.line import Line
 
 
 class NoLift(StartTimeFairQueue):

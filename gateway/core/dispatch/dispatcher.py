@@ -5,7 +5,7 @@ time and returns effects that the caller carries out: ``Grant`` (one lease on on
 replica), ``Refuse`` (the call left the queue without one). ``next_wake`` is the time at which
 something happens by itself; call ``wake`` then.
 
-Whatever happens is handled in one order: what is over expires, the event is applied, then slots are
+Whatever happens is handled in one order: the event is applied, what is over expires, then slots are
 given out for as long as a replica has a free one and a call waits that may run there:
 
   class order (strict, with the two exceptions of ``class_order``)
@@ -87,7 +87,8 @@ class Dispatcher:
         )
         if not call.lane.meets(self._roster.admitting):
             return [*effects, self._refuse_stranded(call)]
-        effects += self._expire(now_s) + self._give_out(now_s)
+        effects += self._expire(now_s)  # its own deadline may be over
+        effects += self._give_out(now_s)
         if bound is not None and ticket.call_id in self._waiting:
             self._waiting.discard(ticket.call_id)
             effects.append(refusals.queue_full(call, bound, self._wait_s(ticket.klass, now_s)))
@@ -102,13 +103,13 @@ class Dispatcher:
         """The replica answered with any event: the call is in its batch."""
         lease = self._leases[grant_id]
         lease.replica.started(grant_id)
-        return self._advance(now_s)
+        return self._expire(now_s)
 
     def progress(self, grant_id: int, output_tokens: int, now_s: float) -> list[Effect]:
         """``output_tokens`` so far in all. Charges what exceeds the estimate."""
         lease = self._leases[grant_id]
         self._correct(lease, lease.cost_so_far(output_tokens))
-        return self._advance(now_s)
+        return self._expire(now_s)
 
     def release(
         self, grant_id: int, usage: Usage | None, now_s: float, *, refund: bool = False
@@ -125,7 +126,7 @@ class Dispatcher:
         self._account.ended(flow)
         lease.replica.free(grant_id)
         self._roster.refresh(lease.replica)
-        return self._advance(now_s)
+        return self._expire(now_s) + self._give_out(now_s)
 
     def apply(
         self, change: PoolConfig | ReplicaHealth | ReplicaTelemetry, now_s: float
@@ -133,7 +134,7 @@ class Dispatcher:
         """Takes effect with the next decision. Refuses the calls that no replica can serve any
         more."""
         if isinstance(change, ReplicaTelemetry):
-            return self._advance(now_s)
+            return self._expire(now_s)
         if isinstance(change, ReplicaHealth):
             opened = self._roster.set_health(change)
         else:
@@ -147,7 +148,8 @@ class Dispatcher:
         return effects + self._give_out(now_s)
 
     def wake(self, now_s: float) -> list[Effect]:
-        return self._advance(now_s)
+        """Time alone frees no slot: it only ends waiting."""
+        return self._expire(now_s)
 
     def drain(self, now_s: float) -> list[Effect]:
         """Shutdown: every waiting call is refused; those in flight go on."""
@@ -180,9 +182,6 @@ class Dispatcher:
         )
 
     # Steps
-
-    def _advance(self, now_s: float) -> list[Effect]:
-        return self._expire(now_s) + self._give_out(now_s)
 
     def _expire(self, now_s: float) -> list[Effect]:
         effects: list[Effect] = []

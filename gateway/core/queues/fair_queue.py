@@ -25,14 +25,20 @@ Estimates may be wrong, since the length of an answer is unknown: the correction
 at the end, and while a stream outgrows its estimate, already before.
 
 Invariants
-  * V never falls. F_f of a waiting flow that is not limited by its replicas is >= V less the
+  * V never falls. The tag of a waiting flow that may use every replica is below V only by
     corrections of its own calls.
+  * For flows f, g that both always wait and may use the same replicas, with true estimates, over
+    any interval: |W_f/w_f - W_g/w_g| <= (D + 1) (l_f/w_f + l_g/w_g); D slots, W the service of
+    completed calls, l the largest cost of a call. For when f is dispatched, F_f <= F_g, so
+    afterwards F_f - F_g <= l_f/w_f, and the same the other way: over an interval the difference of
+    the tags moves by at most l_f/w_f + l_g/w_g. Service lags the tags by the calls in flight, at
+    most D at each end. Wrong estimates move a tag by at most those calls once more: (2D + 1) in
+    place of (D + 1).
+  * A newcomer goes before the flows that wait, with one call. So a thousand tenants that appear at
+    once delay the others by a thousand calls, once.
   * A flow without waiting calls and without calls in flight is forgotten once F_f <= V: the lift
     would give it V. What remains is bounded by the tenants seen since the queue was last empty and
     idle.
-  * For flows f, g that both always wait and may use the same replicas, over any interval:
-    |W_f/w_f - W_g/w_g| <= (D + 1) (l_f/w_f + l_g/w_g)
-    with D slots, W the service received, l the largest cost of a call.
   * A decision costs O(log flows) per lane, whatever the number of calls.
 
 Units: costs are service tokens (1 * uncached input + 0.1 * cached input + 2 * output), tags are
@@ -52,7 +58,8 @@ from collections.abc import Set
 
 from gateway.core.queues.call import Charge, QueuedCall
 from gateway.core.queues.lane import Lane
-from gateway.core.queues.tag_heap import Line, TagHeap
+from gateway.core.queues.line import Line
+from gateway.core.queues.tag_heap import TagHeap
 
 
 class Flow:

@@ -9,7 +9,7 @@ from collections.abc import Set
 
 from gateway.core.queues.call import Charge, QueuedCall
 from gateway.core.queues.lane import Lane
-from gateway.core.queues.tag_heap import Line
+from gateway.core.queues.line import Line
 
 
 class FifoQueue:

@@ -1,6 +1,6 @@
 """Which line of one lane has the least key, when keys change while their lines wait?
 
-A line is the calls of one flow in one lane. The heap holds one live entry per line. A key that grew
+The heap holds one live entry per line. A key that grew
 is noticed when its entry reaches the top and is put back with the new key (no work at the time of
 the change); a key that fell gets a new entry at once and leaves the old one dead. Dead entries are
 dropped at the top, and all of them once they outnumber the live ones.
@@ -12,44 +12,11 @@ operation is O(log lines) amortised, whatever the number of calls.
 from __future__ import annotations
 
 import heapq
-from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-from gateway.core.queues.call import QueuedCall
+from gateway.core.queues.line import Entry, Line
 
 _SLACK = 64
-
-Entry = tuple[float, int, int, "Line"]  # tag, sequence of the first call, tie-break, line
-
-
-class Line:
-    """First-come order, those that ask again before the others."""
-
-    __slots__ = ("_again", "_fresh", "entry", "tenant")
-
-    def __init__(self, tenant: str) -> None:
-        self.tenant = tenant
-        self.entry: Entry | None = None
-        self._again: OrderedDict[str, QueuedCall] = OrderedDict()
-        self._fresh: OrderedDict[str, QueuedCall] = OrderedDict()
-
-    def __len__(self) -> int:
-        return len(self._again) + len(self._fresh)
-
-    def append(self, call: QueuedCall) -> None:
-        calls = self._again if call.ticket.again else self._fresh
-        calls[call.ticket.call_id] = call
-
-    def remove(self, call: QueuedCall) -> None:
-        calls = self._again if call.ticket.again else self._fresh
-        del calls[call.ticket.call_id]
-
-    def first(self) -> QueuedCall:
-        return next(iter((self._again or self._fresh).values()))
-
-    def __iter__(self) -> Iterator[QueuedCall]:
-        yield from self._again.values()
-        yield from self._fresh.values()
 
 
 class TagHeap:
