@@ -97,7 +97,9 @@ class Attempts:
             headers=to_replica(talk.caller_headers, call.call_id),
             limits=AttemptLimits(
                 transport=AttemptTimeouts(
-                    settings.connect_s, first_content_s, settings.between_tokens_s
+                    settings.connect_s,
+                    first_content_s,
+                    idle_s=max(first_content_s, settings.between_tokens_s),
                 ),
                 first_content_s=first_content_s,
                 between_tokens_s=settings.between_tokens_s,

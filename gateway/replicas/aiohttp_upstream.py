@@ -7,6 +7,7 @@ are not kept, nothing is decompressed, and an answer that is encoded anyway is r
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
 
@@ -146,11 +147,10 @@ class _Attempt:
         except FOREIGN as error:
             raise error_for_exception(error, Phase.HEADERS) from error
         self.headers_at_s = asyncio.get_running_loop().time()
-        try:
+        with contextlib.ExitStack() as undo:
+            undo.callback(self._response.close)
             await self._refuse_unless_stream()
-        except BaseException:
-            self._response.close()
-            raise
+            undo.pop_all()
         return self
 
     async def __aexit__(
