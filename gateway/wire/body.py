@@ -5,8 +5,10 @@ surrogates and bytes that are not UTF-8 are refused by the decoder, NUL and what
 has too many keys here. The cheap tests (counting bytes) come first; the walk is for bodies that
 fail them.
 
-Keys are counted over the whole body except its messages, and over each message alone: a long
-conversation is not a bomb. Messages are bounded in number by ``request_fields``.
+Keys, and objects and lists with or without keys, are counted over the whole body except its
+messages, and over each message alone: a long conversation is not a bomb. Messages are bounded in
+number by ``request_fields``. Objects and lists in all are counted before anything is decoded, since
+making them is what costs time.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ REFUSED_FIELDS: Final = (
     "kv_transfer_params",
 )
 _ESCAPED_NUL: Final = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")  # an odd number of backslashes
+_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)  # also cut off
 _PLACE: Final = re.compile(r" - at `\$\.?(?P<path>.*)`$", re.DOTALL)
 _MISSING: Final = re.compile(r"required field `(?P<name>[^`]+)`")
 
@@ -45,6 +48,9 @@ def invalid(message: str, param: str | None = None) -> Rejected:
 
 def decode_object(raw: bytes, bounds: BodyBounds) -> dict[str, Any]:
     """Raises Rejected. The message tells where the body is wrong, never what it says."""
+    most = bounds.max_containers
+    if _brackets(raw) > most and _brackets(_STRING.sub(b"", raw)) > most:
+        raise invalid(f"The body has more than {most} objects and lists.")
     try:
         body = msgspec.json.decode(raw)
     except RecursionError:
@@ -53,7 +59,7 @@ def decode_object(raw: bytes, bounds: BodyBounds) -> dict[str, Any]:
         raise invalid(f"The body is not valid JSON: {error}.") from None
     if not isinstance(body, dict):
         raise invalid("The body must be a JSON object.")
-    if raw.count(b"{") + raw.count(b"[") > bounds.max_depth or raw.count(b":") > bounds.max_keys:
+    if _brackets(raw) > bounds.max_depth or raw.count(b":") > bounds.max_keys:
         _check_shape(body, bounds)
     if b"\\u0000" in raw and _ESCAPED_NUL.search(raw):
         raise invalid("The body contains a NUL character.")
@@ -80,6 +86,10 @@ def known_fields(body: dict[str, Any], fields: type[Known]) -> Known:
         raise _out_of_range(str(error)) from None
 
 
+def _brackets(raw: bytes) -> int:
+    return raw.count(b"{") + raw.count(b"[")
+
+
 def _out_of_range(text: str) -> Rejected:
     place = _PLACE.search(text)
     path = place["path"] if place else ""
@@ -103,13 +113,14 @@ def _check_shape(body: dict[str, Any], bounds: BodyBounds) -> None:
 
 def _check_part(part: dict[str, Any] | list[Any], depth: int, bounds: BodyBounds) -> None:
     """Level by level, so that only containers cost Python time."""
-    level, keys = [part], 0
+    level, keys, containers = [part], 0, 0
     while level:
         if depth > bounds.max_depth:
             raise _too_deep(bounds)
         keys += sum(len(container) for container in level if isinstance(container, dict))
-        if keys > bounds.max_keys:
-            raise invalid(f"The body has more than {bounds.max_keys} keys.")
+        containers += len(level)
+        if max(keys, containers) > bounds.max_keys:
+            raise invalid(f"The body has more than {bounds.max_keys} keys, objects or lists.")
         level = [child for container in level for child in _containers(container)]
         depth += 1
 

@@ -29,7 +29,8 @@ class BodyBounds:
     """Bounds of a request body beyond its size, which the data plane counts while reading."""
 
     max_depth: int = 64
-    max_keys: int = 4_096
+    max_keys: int = 4_096  # also of objects and lists; per message, and in all the rest
+    max_containers: int = 65_536  # objects and lists in all
 
 
 @dataclass(frozen=True, slots=True)
