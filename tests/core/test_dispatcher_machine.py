@@ -63,6 +63,7 @@ class DispatcherMachine(RuleBasedStateMachine):
         self.running: dict[int, tuple[Ticket, Place]] = {}
         self.failed: list[Ticket] = []
         self.places: dict[str, Place] = {}
+        self.told: dict[str, ReplicaHealth] = {}
 
     @initialize()
     def start(self) -> None:
@@ -123,7 +124,7 @@ class DispatcherMachine(RuleBasedStateMachine):
 
     @rule(slug=st.sampled_from(SLUGS), admits=st.booleans(), cap=st.none() | st.integers(0, 3))
     def health(self, slug: str, admits: bool, cap: int | None) -> None:
-        health = ReplicaHealth(slug, admits, cap)
+        health = self.told[slug] = ReplicaHealth(slug, admits, cap)
         if slug in self.places:
             self.places[slug].health = health
         self.absorb(self.pool.apply(health, self.now_s))
@@ -162,7 +163,8 @@ class DispatcherMachine(RuleBasedStateMachine):
         for slug in set(self.places) - set(wanted):
             del self.places[slug]
         for slug, slots in wanted.items():
-            fresh = Place(slug, slots, ReplicaHealth(slug, admits=True))
+            health = self.told.get(slug, ReplicaHealth(slug, admits=True))
+            fresh = Place(slug, slots, health)
             self.places.setdefault(slug, fresh).slots = slots
 
     def ask(self, call: Ticket) -> None:

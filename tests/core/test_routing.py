@@ -96,10 +96,18 @@ class TestRoster:
         assert [each.slug for each in roster.candidates(lane)] == ["r1"]
         assert len(roster.candidates(ANYWHERE)) == 3
 
-    def test_news_of_a_removed_replica_is_ignored(self) -> None:
+    def test_news_that_comes_before_the_replica_counts(self) -> None:
         roster = Roster(replicas(1))
-        assert roster.set_health(ReplicaHealth("gone", admits=True)) == frozenset()
+        assert roster.set_health(ReplicaHealth("r1", admits=False)) == frozenset()
+        assert roster.configure(replicas(2)) == frozenset()
         assert roster.admitting == {"r0"}
+
+    def test_a_replica_that_was_down_when_disabled_is_down_when_enabled(self) -> None:
+        roster = Roster(replicas(2))
+        roster.set_health(ReplicaHealth("r1", admits=False))
+        roster.configure(replicas(1))
+        roster.configure(replicas(2))
+        assert roster.free == {"r0"}
 
 
 class TestSlots:

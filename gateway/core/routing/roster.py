@@ -1,8 +1,10 @@
 """The replicas of one pool: which may be given calls, which have a free slot.
 
 Invariants: ``admitting`` and ``free`` hold exactly the slugs of present replicas that admit calls
-and that have a free slot; ``free`` is a subset of ``admitting``. A replica that is unknown to
-health admits calls until it is said not to.
+and that have a free slot; ``free`` is a subset of ``admitting``. A replica of which no health was
+told admits calls. What was told is kept by slug, since it may cross the configuration: a replica
+that is enabled again is as healthy as it was last said to be. (One small value per slug that ever
+was.)
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from gateway.core.routing.replica import Replica
 class Roster:
     def __init__(self, configs: Iterable[ReplicaConfig]) -> None:
         self._replicas: dict[str, Replica] = {}
+        self._told: dict[str, ReplicaHealth] = {}
         self.admitting: set[str] = set()
         self.free: set[str] = set()
         self.configure(configs)
@@ -34,7 +37,8 @@ class Roster:
         for slug, config in wanted.items():
             replica = self._replicas.get(slug)
             if replica is None:
-                self._replicas[slug] = Replica(config, ReplicaHealth(slug, admits=True))
+                health = self._told.get(slug, ReplicaHealth(slug, admits=True))
+                self._replicas[slug] = Replica(config, health)
             else:
                 replica.config = config
         self.admitting = {replica.slug for replica in self if replica.admits}
@@ -42,8 +46,8 @@ class Roster:
         return frozenset(self.admitting) - before
 
     def set_health(self, health: ReplicaHealth) -> frozenset[str]:
-        """Returns the slug when it admits calls and did not before. Unknown slugs are ignored: news
-        of a replica may cross its removal."""
+        """Returns the slug when it admits calls and did not before."""
+        self._told[health.slug] = health
         replica = self._replicas.get(health.slug)
         if replica is None:
             return frozenset()
