@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -38,3 +40,8 @@ def live_cast(transactional_db: None) -> factories.Cast:
 def server(live_cast: factories.Cast) -> Iterator[PagesServer]:
     with pages_server() as running:
         yield running
+
+
+@pytest.fixture
+def short_recheck(settings: Any) -> None:
+    settings.FAIRWAY_DASHBOARD = replace(settings.FAIRWAY_DASHBOARD, access_recheck_s=0.1)
