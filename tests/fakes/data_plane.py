@@ -1,7 +1,8 @@
-"""The whole data plane in virtual time: real pipeline, dispatcher, store and wire; scripted replicas.
+"""The whole data plane in virtual time: real pipeline, dispatcher, store and wire; scripted
+replicas.
 
-``House`` owns one ``Gateway`` behind in-process ASGI. ``house.call(...)`` is one client: it may read,
-or leave at a chosen moment. Events that the gateway published are kept in ``records``.
+``House`` owns one ``Gateway`` behind in-process ASGI. ``house.call(...)`` is one client: it may
+read, or leave at a chosen moment. Events that the gateway published are kept in ``records``.
 """
 
 from __future__ import annotations

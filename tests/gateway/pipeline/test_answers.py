@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pytest import approx
+import pytest
 
 from tests.fakes.data_plane import House, chat
 from tests.fakes.scripts import reasoning_then_text, tokens
@@ -20,9 +20,9 @@ def test_stream_is_relayed_and_recorded(in_house: Any) -> None:
         record = house.records[0]
         assert record.outcome == "completed"
         assert (record.prompt_tokens, record.cached_tokens, record.completion_tokens) == (20, 8, 5)
-        assert record.ttft_s == approx(0.2)
-        assert record.tpot_s == approx(0.05)
-        assert record.e2e_s == approx(0.4)
+        assert record.ttft_s == pytest.approx(0.2)
+        assert record.tpot_s == pytest.approx(0.05)
+        assert record.e2e_s == pytest.approx(0.4)
         assert house.leftovers == {}
 
     in_house(scenario)

@@ -1,4 +1,5 @@
-"""A caller may leave at any moment: upstream closed, slot free, tokens that were produced charged."""
+"""A caller may leave at any moment: upstream closed, slot free, tokens that were produced
+charged."""
 
 from __future__ import annotations
 
