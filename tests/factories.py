@@ -12,6 +12,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
 
@@ -21,7 +22,7 @@ from gateway.core.records import AttemptRecord, CallRecord
 from tenants.actors import Actor
 from tenants.key_terms import KeyTerms
 from tenants.models import Organization
-from tenants.services import keys, members, operators, organizations
+from tenants.services import keys, ledger, members, operators, organizations
 from tenants.services.keys import IssuedKey
 
 TESTER = Actor.command("test")
@@ -54,11 +55,19 @@ def key(slug: str, **terms: Any) -> IssuedKey:
 
 def member(slug: str, username: str, role: str) -> User:
     members.add(slug=slug, username=username, role=role, password=PASSWORD, actor=TESTER)
-    return get_user_model().objects.get(username=username)
+    return user(username)
 
 
 def operator(username: str) -> User:
     operators.create(username=username, password=PASSWORD, actor=TESTER)
+    return user(username)
+
+
+def disable_operator(username: str) -> None:
+    operators.disable(username=username, actor=TESTER)
+
+
+def user(username: str) -> User:
     return get_user_model().objects.get(username=username)
 
 
@@ -99,3 +108,14 @@ def call_record(call_id: str = "", **fields: Any) -> CallRecord:
         "attempts": (AttemptRecord(1, "sim-1", 0.01, 1.0, 0.0),),
     }
     return CallRecord(**(values | fields))
+
+
+def ended_call(**fields: Any) -> CallRecord:
+    """A call record that is in the ledger."""
+    record = call_record(**fields)
+    ledger.insert_calls([record])
+    return record
+
+
+def json_of(value: object) -> bytes:
+    return msgspec.json.encode(value)

@@ -1,9 +1,15 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
+from django.http import HttpResponse
 from django.test import Client
 
 from tests import factories
+
+BACKEND = "allauth.account.auth_backends.AuthenticationBackend"
 
 
 @pytest.fixture
@@ -12,12 +18,31 @@ def cast(db: None) -> factories.Cast:
 
 
 @pytest.fixture
-def client_of(cast: factories.Cast):  # type: ignore[no-untyped-def]
+def client_of(cast: factories.Cast) -> Callable[[str], Client]:
     """A signed-in browser of one of the cast, without the CSRF check."""
 
     def signed_in(name: str) -> Client:
         client = Client()
-        client.force_login(getattr(cast, name), "django.contrib.auth.backends.ModelBackend")
+        client.force_login(getattr(cast, name), BACKEND)
         return client
 
     return signed_in
+
+
+Send = Callable[..., HttpResponse]
+
+
+@pytest.fixture
+def send(client_of: Callable[[str], Client]) -> Send:
+    """``send("alice", "PUT /tenants/acme/weight", weight=2)`` as JSON."""
+
+    def request(who: str, line: str, **body: Any) -> HttpResponse:
+        method, path = line.split(" ")
+        client = client_of(who) if who else Client()
+        if method in ("GET", "DELETE"):
+            return client.generic(method, f"/api{path}")  # type: ignore[return-value]
+        return client.generic(  # type: ignore[return-value]
+            method, f"/api{path}", factories.json_of(body), "application/json"
+        )
+
+    return request
