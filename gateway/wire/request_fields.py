@@ -26,6 +26,7 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 Bias = Annotated[float, Meta(ge=-100, le=100)]
 StopText = Annotated[str, Meta(max_length=1_024)]
 ShortText = Annotated[str, Meta(max_length=1_024)]
+Pattern = Annotated[str, Meta(max_length=512)]
 TokenId = Annotated[int, Meta(ge=0, le=_MAX_INT32)]
 
 
@@ -37,6 +38,12 @@ class StreamOptions(msgspec.Struct):
 
 class ResponseFormat(msgspec.Struct):
     type: ShortText
+
+
+class StructuredOutputs(msgspec.Struct):
+    """vLLM's; ``guided_regex`` is its older name."""
+
+    regex: Pattern | None = None
 
 
 class SharedFields(msgspec.Struct, kw_only=True):
@@ -63,7 +70,8 @@ class SharedFields(msgspec.Struct, kw_only=True):
     service_tier: ShortText | None = None
     metadata: Annotated[dict[str, Any], Meta(max_length=16)] | None = None
     response_format: ResponseFormat | None = None
-    guided_regex: Annotated[str, Meta(max_length=512)] | None = None
+    guided_regex: Pattern | None = None
+    structured_outputs: StructuredOutputs | None = None
     return_progress: bool | None = None
 
 

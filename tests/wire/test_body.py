@@ -138,6 +138,7 @@ WRONG: dict[str, list[Any]] = {
     "tools": [{}, ["x"]],
     "response_format": ["json", {}],
     "guided_regex": ["x" * 513],
+    "structured_outputs": [{"regex": "x" * 513}],
     "user": [5],
     "metadata": [[], {str(i): "" for i in range(17)}],
 }
