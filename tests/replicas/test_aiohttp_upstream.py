@@ -117,7 +117,7 @@ async def test_cut_body_is_incomplete(
     upstream: AiohttpUpstream, replica: ScriptedReplica, reset: bool
 ) -> None:
     """Row 43, G12"""
-    for _ in range(20):
+    for _ in range(200):
         error = await failure(upstream, replica, scripts.cut_after(2, reset=reset))
         assert isinstance(error, ConnectionLost)
         assert error.reason is Reason.UPSTREAM_INCOMPLETE
