@@ -77,8 +77,8 @@ def _pool(wish: Mapping[str, Any]) -> None:
         terms = replace(PRICED, context_tokens=wish["context_tokens"])
         row = pools.create(slug=slug, terms=terms, actor=ACTOR, why=WHY)
     if row.context_tokens != wish["context_tokens"]:
-        terms = replace(PoolTerms.of(row), context_tokens=wish["context_tokens"])
-        pools.change(slug=slug, terms=terms, actor=ACTOR, why=WHY)
+        changes = {"context_tokens": wish["context_tokens"]}
+        pools.change(slug=slug, changes=changes, actor=ACTOR, why=WHY)
     _alias(slug, wish["model"], wish["upstream_model"])
     for server in wish["servers"]:
         _replica(slug, server)
@@ -106,7 +106,7 @@ def _replica(pool: str, wish: Mapping[str, Any]) -> None:
     if (now.kind, now.base_url) != (terms.kind, terms.base_url):
         replicas.change(
             slug=wish["slug"],
-            terms=replace(now, kind=terms.kind, base_url=terms.base_url),
+            changes={"kind": terms.kind, "base_url": terms.base_url},
             actor=ACTOR,
             why=WHY,
         )

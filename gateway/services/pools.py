@@ -6,6 +6,10 @@ row.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
 from gateway import selectors as select
 from gateway.models import Pool, ReplicaSetting
 from gateway.services import replicas
@@ -33,13 +37,14 @@ def create(*, slug: str, terms: PoolTerms, actor: Actor, why: str = "") -> Pool:
 
 
 @transactional
-def change(*, slug: str, terms: PoolTerms, actor: Actor, why: str = "") -> AuditEntry:
-    """Replaces all terms: start from ``PoolTerms.of(row)``. Queued calls stay queued."""
+def change(*, slug: str, changes: Mapping[str, Any], actor: Actor, why: str = "") -> AuditEntry:
+    """``changes``: fields of PoolTerms; the others stay, as do queued calls."""
     versions.bump()
     row = select.pool(slug)
-    before, after = PoolTerms.of(row).columns(), terms.checked().columns()
-    Pool.objects.filter(pk=row.pk).update(**after)
-    return _record(slug, "pool.change", actor, why, before, after)
+    before = PoolTerms.of(row)
+    after = replace(before, **changes).checked()
+    Pool.objects.filter(pk=row.pk).update(**after.columns())
+    return _record(slug, "pool.change", actor, why, before.columns(), after.columns())
 
 
 @transactional

@@ -6,10 +6,14 @@ row. The API key of a replica is written only: neither the audit trail nor any r
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
 from gateway import selectors as select
 from gateway.models import Replica, ReplicaSetting
 from gateway.sealing import seal
-from gateway.services.terms import ReplicaTerms, clean_api_key
+from gateway.services.terms import ReplicaTerms, checked_url, clean_api_key
 from tenants.actors import Actor
 from tenants.errors import AlreadyExists
 from tenants.models import AuditEntry
@@ -22,19 +26,26 @@ def create(
     *, slug: str, pool: str, terms: ReplicaTerms, actor: Actor, api_key: str = "", why: str = ""
 ) -> Replica:
     """It gets calls once its first probe succeeds. The slug never changes."""
-    columns = terms.checked().columns() | {"sealed_api_key": seal(clean_api_key(api_key))}
+    checked = replace(terms.checked(), base_url=checked_url(terms.base_url))
+    columns = checked.columns() | {"sealed_api_key": seal(clean_api_key(api_key))}
     return _create(slug, pool, columns, actor, why)
 
 
 def change(
-    *, slug: str, terms: ReplicaTerms, actor: Actor, api_key: str | None = None, why: str = ""
+    *,
+    slug: str,
+    changes: Mapping[str, Any],
+    actor: Actor,
+    api_key: str | None = None,
+    why: str = "",
 ) -> AuditEntry:
-    """Replaces all terms: start from ``ReplicaTerms.of(row)``. ``api_key`` None keeps the one it
-    has, empty removes it."""
-    columns = terms.checked().columns()
-    if api_key is not None:
-        columns["sealed_api_key"] = seal(clean_api_key(api_key))
-    return _change(slug, columns, actor, why)
+    """``changes``: fields of ReplicaTerms; the others stay. ``api_key`` None keeps the one it has,
+    empty removes it."""
+    checked = dict(changes)
+    if "base_url" in changes:
+        checked["base_url"] = checked_url(changes["base_url"])
+    sealed = None if api_key is None else seal(clean_api_key(api_key))
+    return _change(slug, checked, sealed, actor, why)
 
 
 def drain(*, slug: str, actor: Actor, why: str = "") -> AuditEntry:
@@ -73,7 +84,7 @@ def remove(*, slug: str, actor: Actor, why: str = "") -> AuditEntry:
     return _record(slug, "replica.remove", actor, why, before, None)
 
 
-def shown(row: Replica) -> dict[str, object]:
+def shown(row: Replica) -> dict[str, Any]:
     """JSON values; of the API key only whether there is one."""
     columns = ReplicaTerms.of(row).columns()
     key = "set" if row.sealed_api_key else "none"
@@ -81,7 +92,7 @@ def shown(row: Replica) -> dict[str, object]:
 
 
 @transactional
-def _create(slug: str, pool: str, columns: dict[str, object], actor: Actor, why: str) -> Replica:
+def _create(slug: str, pool: str, columns: dict[str, Any], actor: Actor, why: str) -> Replica:
     versions.bump()
     if Replica.objects.filter(slug=clean_slug(slug)).exists():
         raise AlreadyExists(
@@ -93,13 +104,19 @@ def _create(slug: str, pool: str, columns: dict[str, object], actor: Actor, why:
 
 
 @transactional
-def _change(slug: str, columns: dict[str, object], actor: Actor, why: str) -> AuditEntry:
+def _change(
+    slug: str, changes: Mapping[str, Any], sealed: str | None, actor: Actor, why: str
+) -> AuditEntry:
     versions.bump()
-    before = shown(select.replica(slug))
-    Replica.objects.filter(slug=slug).update(**columns)
+    row = select.replica(slug)
+    before = shown(row)
+    columns = replace(ReplicaTerms.of(row), **changes).checked().columns()
+    if sealed is not None:
+        columns["sealed_api_key"] = sealed
+    Replica.objects.filter(pk=row.pk).update(**columns)
     after = shown(select.replica(slug))
-    if "sealed_api_key" in columns:
-        after["api_key"] = "replaced" if columns["sealed_api_key"] else "none"
+    if sealed:
+        after["api_key"] = "replaced"
     return _record(slug, "replica.change", actor, why, before, after)
 
 
@@ -108,8 +125,8 @@ def _record(
     action: str,
     actor: Actor,
     why: str,
-    before: dict[str, object] | dict[str, str] | None,
-    after: dict[str, object] | dict[str, str] | None,
+    before: dict[str, Any] | None,
+    after: dict[str, Any] | None,
 ) -> AuditEntry:
     return audit.record(
         actor=actor, action=action, target=f"replica:{slug}", before=before, after=after, why=why

@@ -1,7 +1,7 @@
 """What can be set of a pool and of a replica, checked, with the form that audit rows keep.
 
-To change one thing, start from ``of(row)`` and `dataclasses.replace`. Prices are microcredits per
-million tokens. Capabilities and endpoints are of known names, so that a mistyped one is noticed.
+Prices are microcredits per million tokens. Capabilities and endpoints are of known names, so
+that a mistyped one is noticed.
 """
 
 from __future__ import annotations
@@ -80,19 +80,22 @@ class ReplicaTerms:
         return cls(**_read(row, cls.__slots__))
 
     def checked(self) -> Self:
-        """Resolves the host name: not inside a transaction. Raises Invalid."""
+        """All but the address, which `checked_url` has checked. Raises Invalid."""
         one_of(self.kind, tuple(ADAPTERS), "kind")
         whole(self.slots, "slots", 1, SLOTS_MAX)
         whole(self.context_tokens, "context_tokens", 0, CONTEXT_MAX_TOKENS)
         whole(self.kv_tokens, "kv_tokens", 1, CONTEXT_MAX_TOKENS)
         for capability in self.capabilities:
             one_of(capability, CAPABILITIES, "capabilities")
-        networks = settings.FAIRWAY_GATEWAY.replica_networks
-        values = asdict(self) | {"base_url": clean_base_url(self.base_url, networks)}
-        return type(self)(**values)
+        return self
 
     def columns(self) -> dict[str, Any]:
         return _columns(asdict(self))
+
+
+def checked_url(base_url: str) -> str:
+    """Resolves the host name, which may take seconds: not inside a transaction. Raises Invalid."""
+    return clean_base_url(base_url, settings.FAIRWAY_GATEWAY.replica_networks)
 
 
 def clean_api_key(value: str) -> str:

@@ -32,13 +32,11 @@ def replica(pool: Pool) -> Replica:
 WRITES: dict[str, Callable[[], object]] = {
     "pool.create": lambda: pools.create(slug="p2", terms=PoolTerms(), actor=TESTER),
     "pool.change": lambda: pools.change(
-        slug="p1", terms=PoolTerms(routing="round_robin"), actor=TESTER, why="test"
+        slug="p1", changes={"routing": "round_robin"}, actor=TESTER, why="test"
     ),
     "alias.assign": lambda: aliases.assign(name="m1", pool="p1", actor=TESTER),
     "replica.create": lambda: replicas.create(slug="r2", pool="p1", terms=TERMS, actor=TESTER),
-    "replica.change": lambda: replicas.change(
-        slug="r1", terms=replace(TERMS, slots=9), actor=TESTER
-    ),
+    "replica.change": lambda: replicas.change(slug="r1", changes={"slots": 9}, actor=TESTER),
     "replica.drain": lambda: replicas.drain(slug="r1", actor=TESTER),
     "replica.disable": lambda: replicas.disable(slug="r1", actor=TESTER),
     "replica.remove": lambda: replicas.remove(slug="r1", actor=TESTER),
@@ -98,7 +96,7 @@ def test_a_replica_with_absurd_terms_is_refused(pool: Pool, terms: ReplicaTerms)
 
 def test_unknown_names_say_which_are_known(pool: Pool) -> None:
     with pytest.raises(Invalid, match="Known: least_inflight, round_robin"):
-        pools.change(slug="p1", terms=PoolTerms(routing="psychic"), actor=TESTER)
+        pools.change(slug="p1", changes={"routing": "psychic"}, actor=TESTER)
     with pytest.raises(NotFound, match=r"manage\.py pool list"):
         replicas.create(slug="r1", pool="elsewhere", terms=TERMS, actor=TESTER)
 
@@ -113,16 +111,23 @@ def test_a_slug_never_changes(replica: Replica, table: str) -> None:
 def test_the_api_key_of_a_replica_is_encrypted_and_never_shown(replica: Replica) -> None:
     assert "s3cret" not in replica.sealed_api_key
     assert unseal(replica.sealed_api_key) == "s3cret"
-    replicas.change(slug="r1", terms=TERMS, api_key="other", actor=TESTER)
+    replicas.change(slug="r1", changes={}, api_key="other", actor=TESTER)
     shown = [str(entry.before) + str(entry.after) for entry in AuditEntry.objects.all()]
     assert not any("s3cret" in text or "other" in text for text in shown)
     assert AuditEntry.objects.latest("id").after["api_key"] == "replaced"
 
 
+def test_a_changed_address_is_checked_like_a_new_one(replica: Replica) -> None:
+    with pytest.raises(Invalid, match="no replica may be"):
+        replicas.change(slug="r1", changes={"base_url": "http://169.254.169.254"}, actor=TESTER)
+    replicas.change(slug="r1", changes={"base_url": "http://10.0.0.2:80/v1"}, actor=TESTER)
+    assert Replica.objects.get().base_url == "http://10.0.0.2:80"
+
+
 def test_a_change_keeps_the_api_key_unless_a_new_one_is_given(replica: Replica) -> None:
-    replicas.change(slug="r1", terms=replace(TERMS, slots=4), actor=TESTER)
+    replicas.change(slug="r1", changes={"slots": 4}, actor=TESTER)
     assert unseal(Replica.objects.get().sealed_api_key) == "s3cret"
-    replicas.change(slug="r1", terms=TERMS, api_key="", actor=TESTER)
+    replicas.change(slug="r1", changes={}, api_key="", actor=TESTER)
     assert Replica.objects.get().sealed_api_key == ""
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from django.db import transaction
@@ -97,8 +96,8 @@ def _create(options: dict[str, Any]) -> Fields:
 
 def _change(options: dict[str, Any]) -> Fields:
     slug = options["slug"]
-    terms = replace(PoolTerms.of(selectors.pool(slug)), **given(options, TERMS))
-    pools.change(slug=slug, terms=terms, actor=actor("pool change"), why=options["why"])
+    changes = given(options, TERMS)
+    pools.change(slug=slug, changes=changes, actor=actor("pool change"), why=options["why"])
     return shown(selectors.pool(slug))
 
 

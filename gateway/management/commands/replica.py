@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from gateway import selectors
@@ -73,10 +72,9 @@ class Command(OperationsCommand):
         return shown(selectors.replica(options["slug"]))
 
     def _change(self, options: dict[str, Any]) -> Fields:
-        terms = ReplicaTerms.of(selectors.replica(options["slug"]))
         replicas.change(
             slug=options["slug"],
-            terms=replace(terms, **given(options, TERMS)),
+            changes=given(options, TERMS),
             api_key=self._api_key(options),
             actor=actor("replica change"),
             why=options["why"],

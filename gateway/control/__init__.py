@@ -1,0 +1,1 @@
+"""The control API of the gateway: pools, models, replicas, policy parameters, calls."""

@@ -1,0 +1,181 @@
+"""Bodies and answers about pools, replicas and calls. A body with an unknown field is refused
+(422).
+
+Prices are microcredits per million tokens, durations seconds. ``live`` is absent (null) where
+this process does not serve calls. The API key of a replica goes in and never comes out.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from ninja import Schema
+from pydantic import Field, StrictInt
+
+from tenants.control.schemas import Body, CallShown, Number, Text, Texts
+
+Model = Annotated[Text, Field(max_length=100)]
+Secret = Annotated[str, Field(strict=True, max_length=2_000, repr=False)]
+
+
+class ModelShown(Schema):
+    name: str
+    pool: str
+    upstream_model: str
+
+
+class PoolLive(Schema):
+    """As of the last second."""
+
+    queued: dict[str, int]
+    in_flight: int
+    slots: int
+    oldest_wait_s: float | None
+
+
+class ReplicaLive(Schema):
+    """As of the last second. None: the replica does not tell."""
+
+    state: str
+    in_flight: int
+    slots: int
+    telemetry_age_s: float | None
+    running: int | None
+    waiting: int | None
+    kv_ratio: float | None
+
+
+class ReplicaShown(Schema):
+    slug: str
+    pool: str
+    state: str
+    kind: str
+    base_url: str
+    slots: int
+    context_tokens: int
+    kv_tokens: int
+    capabilities: list[str]
+    api_key: str
+    live: ReplicaLive | None
+
+
+class PoolShown(Schema):
+    slug: str
+    routing: str
+    input_per_mtok: int
+    cached_per_mtok: int
+    output_per_mtok: int
+    context_tokens: int
+    endpoints: list[str]
+    capabilities: list[str]
+    ttft_objective_s: float | None
+    tpot_objective_s: float | None
+    models: list[ModelShown]
+    replicas: list[str]
+    live: PoolLive | None
+
+
+class PoolChange(Body):
+    """What is left out stays."""
+
+    routing: Text | None = None
+    input_per_mtok: StrictInt | None = None
+    cached_per_mtok: StrictInt | None = None
+    output_per_mtok: StrictInt | None = None
+    context_tokens: StrictInt | None = None
+    endpoints: Texts | None = None
+    capabilities: Texts | None = None
+    ttft_objective_s: Number | None = None
+    tpot_objective_s: Number | None = None
+    why: Text = ""
+
+
+class PoolBody(PoolChange):
+    slug: Text
+
+
+class ModelBody(Body):
+    name: Model
+    upstream_model: Model | None = None
+    why: Text = ""
+
+
+class ReplicaChange(Body):
+    """What is left out stays; an empty ``api_key`` removes it."""
+
+    kind: Text | None = None
+    base_url: Text | None = None
+    slots: StrictInt | None = None
+    context_tokens: StrictInt | None = None
+    kv_tokens: StrictInt | None = None
+    capabilities: Texts | None = None
+    api_key: Secret | None = None
+    why: Text = ""
+
+
+class ReplicaBody(ReplicaChange):
+    slug: Text
+    pool: Text
+    kind: Text
+    base_url: Text
+
+
+class ParameterShown(Schema):
+    """``values``: pool (or ``*``) to what an operator set; others have the default."""
+
+    name: str
+    unit: str
+    default: float
+    least: float
+    most: float
+    meaning: str
+    values: dict[str, float]
+
+
+class ParameterBody(Body):
+    value: Number
+    pool: Text = "*"
+    why: Text = ""
+
+
+class AttemptShown(Schema):
+    """Offsets are seconds since the call's arrival."""
+
+    number: int
+    replica: str
+    dispatched_s: float
+    ended_s: float
+    queue_s: float
+    reason: str
+    first_event_s: float | None
+    first_token_s: float | None
+    received_tokens: int
+    rule: str
+
+
+class CallLive(Schema):
+    """``phase``: admitted (perhaps queued), dispatched, accepted (the replica has begun),
+    relaying."""
+
+    phase: str
+    running_s: float
+    replica: str
+    received_tokens: int
+    prompt_tokens: int
+    cached_tokens: int
+    reserved_tokens: int
+
+
+class CallTold(Schema):
+    """A call that runs has ``live``; one that has ended has ``record`` and ``attempts``."""
+
+    call_id: str
+    tenant: str
+    status: str
+    explanation: str
+    model: str
+    pool: str
+    klass: str
+    live: CallLive | None = None
+    record: CallShown | None = None
+    attempts: list[AttemptShown] | None = None
