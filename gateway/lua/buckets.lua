@@ -37,7 +37,8 @@ local function drain(bucket, kind, now)
   if kind == 'R' and bucket.exists and now > bucket.at then
     bucket.used = math.max(0, bucket.used - (now - bucket.at) * bucket.cap / bucket.win)
   end
-  if not bucket.exists or now > bucket.at or bucket.at - now > CLOCK_STEP_S then
+  bucket.stepped = bucket.exists and bucket.at - now > CLOCK_STEP_S
+  if not bucket.exists or now > bucket.at or bucket.stepped then
     bucket.at = now
   end
 end

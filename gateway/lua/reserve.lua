@@ -32,6 +32,8 @@ for i, ask in ipairs(asked) do
     bucket.cap, bucket.win = ask.capacity, ask.window
   end
   drain(bucket, ask.kind, now)
+  ask.changed = bucket.stepped
+    or (bucket.exists and (bucket.cap ~= ask.capacity or bucket.win ~= ask.window))
   bucket.cap, bucket.win = ask.capacity, ask.window
   if ask.kind == 'B' then
     bucket.used = math.max(bucket.used, ask.least)
@@ -65,6 +67,13 @@ if fits == 1 then
   end
   if state ~= 'done' then
     redis.call('ZADD', KEYS[1], text(now + lease_s), call_id)
+  end
+end
+
+-- A refusal still makes a changed limit or clock known, so that the level drains at its new speed.
+for _, ask in ipairs(asked) do
+  if fits == 0 and ask.changed then
+    save(ask.bucket)
   end
 end
 

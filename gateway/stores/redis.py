@@ -104,8 +104,13 @@ class RedisStore:
         keys = [f"{prefix}leases", f"{prefix}call:{call_id}", *(f"{prefix}b:{k}" for k in charges)]
         words: list[Word] = [prefix, call_id, REMEMBER_S]
         for key, amount in charges.items():
-            words += [LETTER[kind_of(key)], amount, LIVES_S.get(key.meter, DAY_S)]
-        await self._run(scripts.SETTLE, keys, words)
+            least, lives_s = self.known.get(key).used, LIVES_S.get(key.meter, DAY_S)
+            words += [LETTER[kind_of(key)], amount, least, lives_s]
+        used = await self._run(scripts.SETTLE, keys, words)
+        now_s = self._clock.monotonic()
+        for key, total in zip(charges, used, strict=False):  # none: settled before
+            if kind_of(key) is Kind.BUDGET:
+                self.known.raise_to(key, float(total), now_s)
 
     async def renew(self, call_ids: tuple[str, ...]) -> None:
         """Calls whose lease is gone, because it ran out or the server lost its data, hold again."""

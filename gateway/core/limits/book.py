@@ -58,7 +58,9 @@ class BucketBook:
     ) -> Reservation | Refused:
         self._reap(now_s)
         buckets = [self._met(demand, now_s) for demand in demands]
-        if call_id not in self.open and call_id not in self.settled:
+        if call_id in self.open:
+            self.renew((call_id,), now_s)
+        elif call_id not in self.settled:
             refused = _longest_wait(demands, buckets)
             if refused is not None:
                 return refused

@@ -5,6 +5,7 @@
 - Hard budgets (day, month, credit) take the worst case: prompt bytes / 2 and the caller's own cap;
   a caller without a cap gets a bounded default. Never more than the bucket.
 - An estimate never refuses a call: only the caller's own cap, or bytes / 16, can be ``cannot_fit``.
+- Of two limits for one bucket the tighter counts.
 - A limit below one unit closes its meter: the refusal is that meter's own.
 
 Units: tokens, microcredits for credit, calls for rpm and concurrent. Pure; the wall clock
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 from gateway.core.cost import FREE, Prices, price_microcredits
 from gateway.core.dispatch.effects import Usage
 from gateway.core.errors import LimitExceeded, Rejected
-from gateway.core.limits.demands import BucketKey, Demand, Kind
+from gateway.core.limits.demands import BucketKey, Demand
 from gateway.core.limits.limit import CREDIT, METER_NAMED, Limit, Meter
 from gateway.core.limits.periods import PERIODS
 from gateway.core.priority import PriorityClass
@@ -94,14 +95,18 @@ class Place:
 
 def demands_for(payer: Payer, place: Place, size: CallSize, *, wall_s: float) -> tuple[Demand, ...]:
     """Raises Rejected(CANNOT_FIT), or LimitExceeded for a limit that is closed (below one unit)."""
-    demands = [
-        _demand(owner, limit, size, wall_s=wall_s, fails_closed=payer.budgets_fail_closed)
-        for owner, limit in _limits(payer)
-        if limit.covers(place.pool, place.klass)
-    ]
+    demands: dict[BucketKey, Demand] = {}
+    for owner, limit in _limits(payer):
+        if limit.covers(place.pool, place.klass):
+            closed = payer.budgets_fail_closed
+            demand = _demand(owner, limit, size, wall_s=wall_s, fails_closed=closed)
+            known = demands.get(demand.key)
+            if known is None or demand.capacity < known.capacity:
+                demands[demand.key] = demand
     if payer.credit_limit_microcredits is not None:
-        demands.append(_credit(payer, payer.credit_limit_microcredits, size))
-    return tuple(demands)
+        credit = _credit(payer, payer.credit_limit_microcredits, size)
+        demands[credit.key] = credit
+    return tuple(demands.values())
 
 
 def actual_for(

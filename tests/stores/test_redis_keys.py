@@ -1,0 +1,129 @@
+"""How the shared store uses its server: hash tags, expiry, errors."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+import redis
+from redis import exceptions
+
+from gateway.core.clock import SystemClock
+from gateway.core.limits.demands import Refused, Reservation
+from gateway.stores import faults
+from gateway.stores.faults import FaultKind, StoreFault, fault_of
+from gateway.stores.redis import RedisStore
+from tests.stores.factories import call_id, demand
+
+EVERY = tuple(demand(meter, 1, 100) for meter in ("tpm", "day", "month", "credit", "concurrent"))
+
+
+@pytest.fixture
+async def store(redis_url: str) -> AsyncIterator[RedisStore]:
+    store = RedisStore(redis_url, SystemClock(), timeout_s=10)
+    yield store
+    await store.aclose()
+
+
+async def test_all_keys_of_a_tenant_lie_under_one_hash_tag(
+    store: RedisStore, redis_url: str
+) -> None:
+    call = call_id()
+    await store.reserve(call, (*EVERY, demand("rpm", 1, 10, key_id="k1")))
+    await store.settle(call, {EVERY[0].key: 1})
+    with redis.Redis.from_url(redis_url) as client:
+        assert {key.split(b"{")[1].split(b"}")[0] for key in client.keys("*")} == {b"acme"}
+
+
+async def test_buckets_of_a_period_expire_on_their_own_and_credit_never(
+    store: RedisStore, redis_url: str
+) -> None:
+    await store.reserve(call_id(), EVERY)
+    with redis.Redis.from_url(redis_url) as client:
+        lives = {d.key.meter: client.ttl(f"fw:{{acme}}:b:{d.key}") for d in EVERY}
+    assert lives.pop("credit") == -1
+    assert 3_600 < lives["day"] <= 7_200
+    assert all(0 < seconds <= 86_400 for seconds in lives.values())
+
+
+async def test_record_of_a_settled_call_is_small_and_expires(
+    store: RedisStore, redis_url: str
+) -> None:
+    call = call_id()
+    await store.reserve(call, EVERY)
+    await store.settle(call, {EVERY[1].key: 1})
+    with redis.Redis.from_url(redis_url) as client:
+        assert client.hgetall(f"fw:{{acme}}:call:{call}") == {b"state": b"done"}
+        assert 0 < int(str(client.ttl(f"fw:{{acme}}:call:{call}"))) <= 3_600
+        assert client.zcard("fw:{acme}:leases") == 0
+
+
+async def test_raised_limit_refills_at_its_new_speed_even_while_calls_are_refused(
+    store: RedisStore,
+) -> None:
+    deep, call = demand("tpm", 100, 100, window_s=1e6), call_id()
+    await store.reserve(call, (deep,))
+    await store.settle(call, {deep.key: 1_000})
+    faster = (demand("tpm", 1, 600, window_s=0.2),)
+    async with asyncio.timeout(5):
+        while isinstance(await store.reserve(call_id(), faster), Refused):
+            await asyncio.sleep(0.01)
+
+
+async def test_server_whose_clock_was_set_back_neither_refills_nor_blocks(
+    store: RedisStore, redis_url: str
+) -> None:
+    """Row 76: a bucket and a lease from an hour ahead."""
+    rate, slot = demand("rpm", 1, 1, window_s=0.2), demand("concurrent", 1, 1)
+    await store.reserve(call_id(), (rate, slot))
+    with redis.Redis.from_url(redis_url) as client:
+        client.hincrbyfloat(f"fw:{{acme}}:b:{rate.key}", "at", 3_600)
+        client.zincrby("fw:{acme}:leases", 3_600, only_member(client))
+        assert isinstance(await store.reserve(call_id(), (rate,)), Refused)
+        lease_ends_s = client.zscore("fw:{acme}:leases", only_member(client))
+    assert isinstance(lease_ends_s, float)
+    assert lease_ends_s < time.time() + 20
+    await asyncio.sleep(0.25)
+    assert isinstance(await store.reserve(call_id(), (rate,)), Reservation)
+
+
+def only_member(client: redis.Redis) -> bytes:
+    (member,) = client.zrange("fw:{acme}:leases", 0, -1)
+    assert isinstance(member, bytes)
+    return member
+
+
+def test_every_error_of_the_library_has_an_entry_in_the_table() -> None:
+    """M12: one table, complete."""
+    foreign = [
+        error
+        for error in vars(exceptions).values()
+        if isinstance(error, type) and issubclass(error, exceptions.RedisError)
+    ]
+    for error in [*foreign, OSError, TimeoutError, ConnectionResetError]:
+        assert isinstance(fault_of(_instance(error)), StoreFault)
+        assert issubclass(error, faults.FOREIGN)
+
+
+def _instance(error: type[BaseException]) -> BaseException:
+    made = error.__new__(error)
+    made.args = ("text",)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (exceptions.ResponseError("BUSY Redis is busy running a script."), FaultKind.BUSY),
+        (exceptions.ResponseError("OOM command not allowed"), FaultKind.OUT_OF_MEMORY),
+        (exceptions.ReadOnlyError("READONLY"), FaultKind.READ_ONLY),
+        (exceptions.BusyLoadingError("LOADING"), FaultKind.LOADING),
+        (exceptions.MasterDownError("MASTERDOWN"), FaultKind.MASTER_DOWN),
+        (exceptions.ConnectionError("refused"), FaultKind.UNREACHABLE),
+        (TimeoutError(), FaultKind.TIMEOUT),
+    ],
+)
+def test_fault_is_named(error: BaseException, kind: FaultKind) -> None:
+    assert fault_of(error).kind is kind
