@@ -25,7 +25,8 @@ MODEL = "sim"
 class SimulatedUpstream:
     """One engine per replica slug. Use ``async with simulating(...) as upstream``."""
 
-    def __init__(self, configs: Mapping[str, EngineConfig]) -> None:
+    def __init__(self, configs: Mapping[str, EngineConfig], model: str = MODEL) -> None:
+        self._model = model
         self.engines = {slug: Engine(config) for slug, config in configs.items()}
         self.clocks = {slug: EngineClock(engine) for slug, engine in self.engines.items()}
         self._numbers = itertools.count(1)
@@ -43,7 +44,7 @@ class SimulatedUpstream:
         request_id = f"sim-{next(self._numbers)}"
         try:
             chat = path.endswith("/chat/completions")
-            call = parse(body, request_id, chat=chat, model=MODEL, engine=engine)
+            call = parse(body, request_id, chat=chat, model=self._model, engine=engine)
         except Refusal as refusal:
             raise error_for_status(refusal.status, refusal.body()) from refusal
         tokens = clock.submit(call.request)
@@ -59,7 +60,7 @@ class SimulatedUpstream:
     ) -> PlainAnswer:
         if path != "/metrics":
             return PlainAnswer(200, b"")
-        return PlainAnswer(200, SimulatedMetrics(self.engines[target.slug], MODEL).text())
+        return PlainAnswer(200, SimulatedMetrics(self.engines[target.slug], self._model).text())
 
     async def forget(self, target: ReplicaTarget) -> None:
         """Nothing is kept per replica object."""
@@ -86,9 +87,11 @@ class _Answer:
 
 
 @asynccontextmanager
-async def simulating(configs: Mapping[str, EngineConfig]) -> AsyncIterator[SimulatedUpstream]:
+async def simulating(
+    configs: Mapping[str, EngineConfig], model: str = MODEL
+) -> AsyncIterator[SimulatedUpstream]:
     """Runs one engine per slug until left."""
-    upstream = SimulatedUpstream(configs)
+    upstream = SimulatedUpstream(configs, model)
     tasks = [
         asyncio.create_task(clock.run(), name=f"engine {slug}")
         for slug, clock in upstream.clocks.items()
