@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import Annotated
 
 from ninja import Schema
-from pydantic import Field, StrictInt
+from pydantic import Field, StrictInt, StrictStr
 
 from tenants.control.schemas import Body, CallShown, Number, Text, Texts
 
 Model = Annotated[Text, Field(max_length=100)]
-Secret = Annotated[str, Field(strict=True, max_length=2_000, repr=False)]
+Secret = Annotated[StrictStr, Field(max_length=2_000)]
 
 
 class ModelShown(Schema):
