@@ -19,6 +19,11 @@ def keys_of(slug: str) -> QuerySet[ApiKey]:
     )
 
 
+def all_keys() -> QuerySet[ApiKey]:
+    """Of every tenant, newest first: for operators."""
+    return ApiKey.objects.select_related("organization", "rotated_to")
+
+
 def key(slug: str, key_id: str) -> ApiKey:
     row = keys_of(slug).filter(key_id=key_id).first()
     if row is None:
@@ -31,7 +36,7 @@ def key(slug: str, key_id: str) -> ApiKey:
 
 def key_by_id(key_id: str) -> ApiKey:
     """Whatever its tenant: for operators and for authentication."""
-    row = ApiKey.objects.select_related("organization").filter(key_id=key_id).first()
+    row = all_keys().filter(key_id=key_id).first()
     if row is None:
         raise NotFound(
             f"There is no key {printable(key_id)}.",
