@@ -11,6 +11,7 @@ from ninja import NinjaAPI
 from ninja.openapi.schema import OpenAPISchema
 
 from config.inference_paths import INFERENCE_PATHS
+from gateway.api import router as gateway
 from tenants.api import router as tenants
 
 DESCRIPTION = """Everything a page can do. Authentication: an API key of scope `manage` as
@@ -32,10 +33,7 @@ api = ControlApi(
     openapi_url="/api/v1/openapi.json",
 )
 api.add_router("/api/v1", tenants)
-if find_spec("gateway.api"):
-    from gateway.api import router as gateway
-
-    api.add_router("/api/v1", gateway)
+api.add_router("/api/v1", gateway)
 if find_spec("workers.api"):
     from workers.api import router as workers
 

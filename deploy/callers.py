@@ -16,6 +16,8 @@ HANDBOOK = "Answer as the desk of a careful publisher. " + " ".join(
     for number in range(1, 90)
 )
 
+BURST_EVERY_S = 12.0
+
 
 @dataclass(frozen=True, slots=True)
 class Ask:
@@ -47,11 +49,11 @@ async def heavy(rng: random.Random) -> AsyncIterator[Ask]:
 
 
 async def bursts(rng: random.Random) -> AsyncIterator[Ask]:
-    """Silence, then many at once."""
+    """Silence, then every caller at the same moment, several times."""
     while True:
-        pause_s = rng.uniform(8, 14)
-        for number in range(6):
-            yield Ask(0 if number else pause_s, f"Price of bike {rng.randint(1, 900)}?", 60)
+        yield Ask(BURST_EVERY_S - time.time() % BURST_EVERY_S, _price(rng), 60)
+        for _ in range(2):
+            yield Ask(0, _price(rng), 60)
 
 
 async def shared_prefix(rng: random.Random) -> AsyncIterator[Ask]:
@@ -71,10 +73,14 @@ async def date_at_the_top(rng: random.Random) -> AsyncIterator[Ask]:
 WAYS: dict[str, tuple[Way, int]] = {
     "acme": (chatting, 4),
     "heavy-labs": (heavy, 24),
-    "bursty-bikes": (bursts, 5),
+    "bursty-bikes": (bursts, 16),
     "prefix-press": (shared_prefix, 4),
     "date-desk": (date_at_the_top, 4),
 }
+
+
+def _price(rng: random.Random) -> str:
+    return f"What does bike {rng.randint(1, 900)} cost?"
 
 
 def _question(rng: random.Random) -> str:
