@@ -124,13 +124,15 @@ class Attempt:
             yield frames
 
     async def _take(self, frames: list[Frame], patience: Patience) -> None:
-        """One read's worth of frames: what they mean first, then what the caller gets."""
+        """One read's worth of frames: what they mean first, then what the caller gets. An error
+        among them is raised after what came before it has been relayed."""
         now_s = self.call.clock.now()
         content = False
+        error: UpstreamError | None = None
         for frame in frames:
             facts = self.exchange.reader.facts(frame)
-            if facts.error is not None:
-                raise facts.error
+            if (error := facts.error) is not None:
+                break
             self._observe(facts, now_s)
             content = content or facts.has_content
             self.talk.delivery.take(frame, facts)
@@ -139,9 +141,10 @@ class Attempt:
             patience.extend(now_s + LINGER_S)
         elif content:
             self.watch.progress()
-            limit_s = self.call.clock.now() + self.exchange.limits.between_tokens_s
-            patience.extend(min(limit_s, self._end_s()))
+            patience.extend(min(now_s + self.exchange.limits.between_tokens_s, self._end_s()))
         await self.talk.delivery.flush()
+        if error is not None:
+            raise error
 
     def _observe(self, facts: FrameFacts, now_s: float) -> None:
         call = self.call
@@ -168,7 +171,8 @@ class Attempt:
         if tokens != self._reported_tokens:
             self._reported_tokens = self.call.received_tokens = tokens
             self.call.entry.tokens(tokens)
-            self.lease.progress(tokens)
+            if tokens > self.call.placed.count.expected_output:
+                self.lease.progress(tokens)  # until then the charge covers it
 
     def _has_started(self) -> None:
         self._started = True

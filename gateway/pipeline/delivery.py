@@ -67,7 +67,7 @@ class StreamDelivery:
             return False
         body = b"".join(self._buffer)
         self._buffer.clear()
-        await self._reply.commit(self._headers(), body)
+        await self._reply.commit(self._headers, body)
         return bool(body)
 
     def restart(self) -> None:

@@ -81,7 +81,7 @@ class KeepAlive:
             self._commit_s = self._clock.now() + self._silence_s
         elif self._clock.now() >= self._due_s:
             self._comment = asyncio.get_running_loop().create_task(
-                self._reply.commit(self._headers(), COMMENT), name="keep-alive comment"
+                self._reply.commit(self._headers, COMMENT), name="keep-alive comment"
             )
             self._reply.spoke_s = self._clock.now()
         self._arm()

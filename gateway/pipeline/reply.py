@@ -48,13 +48,13 @@ class Reply:
         """A send is under way: silence is then the caller's doing, not the replica's."""
         return self._sending.locked()
 
-    async def commit(self, headers: Headers, body: bytes = b"") -> None:
+    async def commit(self, headers: Callable[[], Headers], body: bytes = b"") -> None:
         """Starts the event stream; a second call only writes ``body``."""
         self.spoke_s = self._clock.monotonic()
         if self.stage is Stage.OPEN:
             self.stage, self.status = Stage.COMMITTED, 200
             async with self._sending:
-                await self._send(_start(200, (*STREAM_HEADERS, *headers)))
+                await self._send(_start(200, (*STREAM_HEADERS, *headers())))
                 if body:
                     await self._send(_body(body, more=True))
         else:

@@ -221,3 +221,18 @@ def test_failure_after_an_early_commit_is_an_error_event(in_house: Any) -> None:
         assert len(house.records[0].attempts) == 2, "retry stays allowed until the first content"
 
     in_house(scenario)
+
+
+def test_tokens_before_an_error_in_the_same_read_are_relayed(in_house: Any) -> None:
+    """G12, G13"""
+
+    async def scenario(house: House) -> None:
+        failing = scripts.event({"error": {"message": "engine dead", "code": 500}})
+        together = scripts.ROLE + scripts.chunk(content="half") + failing
+        house.scripted.default = Script((scripts.Send(together),))
+        answer = await house.call(chat(stream=True))
+        assert answer.text == "half"
+        assert answer.events()[-1]["error"]["code"] == "upstream_error"
+        assert house.records[0].completion_tokens == 1
+
+    in_house(scenario)

@@ -47,11 +47,11 @@ def test_refusal_says_when_to_return_and_remaining_falls(in_house: Any) -> None:
     [{"max_tokens": 101}, {"max_tokens": 1, "max_completion_tokens": 10_000}],
     ids=["own cap", "the larger of two caps"],
 )
-def test_call_that_can_never_fit_is_told_so(in_house: Any, fields: dict[str, int]) -> None:
+def test_call_that_can_never_fit_is_told_so(in_house: Any, fields: dict[str, Any]) -> None:
     """G3"""
 
     async def scenario(house: House) -> None:
-        answer = await house.call(chat(**fields))
+        answer = await house.call(chat("hi", **fields))
         assert (answer.status, answer.json()["error"]["code"]) == (400, "cannot_fit")
 
     in_house(scenario, tenants=(tenant(limits=(limit("tpm", 100),)),))
