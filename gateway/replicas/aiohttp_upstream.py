@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
 
@@ -32,6 +33,7 @@ from gateway.replicas.upstream_errors import (
 )
 
 READ_BUFFER_BYTES = 64 * 1024  # reading pauses at twice as much
+WRITE_AT_ONCE_BYTES = 256 * 1024
 KEEP_ALIVE_S = 4.0  # servers close idle connections after 5 s
 ERROR_BODY_S = 3.0  # an error body that takes longer is cut
 EVENT_STREAM = "text/event-stream"
@@ -139,7 +141,7 @@ class _Attempt:
             async with asyncio.timeout(self._timeouts.headers_s):
                 self._response = await self._session.post(
                     self._url,
-                    data=self._body,
+                    data=_in_pieces(self._body),
                     headers=self._headers,
                     allow_redirects=False,
                     timeout=aiohttp.ClientTimeout(sock_connect=self._timeouts.connect_s),
@@ -189,6 +191,11 @@ class _Attempt:
         if 200 <= response.status < 300:
             raise error_for_plain_answer(response.content_type, body)
         raise error_for_status(response.status, body, response.headers.get("Retry-After"))
+
+
+def _in_pieces(body: bytes) -> bytes | io.BytesIO:
+    """A long body is written piece by piece, so that the loop serves others between them."""
+    return body if len(body) <= WRITE_AT_ONCE_BYTES else io.BytesIO(body)
 
 
 async def _read_up_to(response: aiohttp.ClientResponse, limit_bytes: int) -> bytes:

@@ -179,6 +179,7 @@ async def _perform(script: Script, request: Received, writer: asyncio.StreamWrit
     for step in script.headers_after:
         if not await _step(step, script, request, writer):
             return False
+    writer.write(b"HTTP/1.1 100 Continue\r\n\r\n" * script.interim)
     framing = "Transfer-Encoding: chunked" if script.chunked else "Connection: close"
     lines = [f"HTTP/1.1 {script.status} Scripted", framing]
     lines += [f"{name}: {value}" for name, value in script.headers]

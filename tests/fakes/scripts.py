@@ -45,6 +45,7 @@ class Script:
     headers_after: tuple[Step, ...] = ()
     chunked: bool = True  # otherwise the end of the connection is the end of the body
     refused: bool = False
+    interim: int = 0  # answers "100 Continue" before the real one, over a socket
 
     def later(self, seconds: float) -> Script:
         """The same, its headers this much later."""

@@ -5,6 +5,8 @@ import contextlib
 import gzip
 import time
 import tracemalloc
+import warnings
+from dataclasses import replace
 
 import pytest
 
@@ -53,6 +55,22 @@ async def test_request_carries_body_credentials_and_no_ambient_headers(
         "content-length",
     }
     assert call.headers["accept-encoding"] == "identity"
+
+
+async def test_long_body_arrives_whole(upstream: AiohttpUpstream, replica: ScriptedReplica) -> None:
+    body = bytes(range(256)) * 20_000
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        await read(upstream, target(replica.url), body)
+    assert replica.calls[0].body == body
+
+
+async def test_thousands_of_interim_answers_are_skipped(
+    upstream: AiohttpUpstream, replica: ScriptedReplica
+) -> None:
+    """Row 44"""
+    replica.next(replace(scripts.tokens(3), interim=5_000))
+    assert text_of(await read(upstream, target(replica.url))) == "t0 t1 t2 "
 
 
 async def test_api_key_of_the_replica_is_sent_and_never_shown(
