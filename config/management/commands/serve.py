@@ -27,6 +27,8 @@ class Command(BaseCommand):
             raise CommandError(
                 "--workers: one process schedules a cell; start further ones with --role web."
             )
+        if options["role"] == "web" and not settings.REDIS_URL:
+            raise CommandError("--role web gets its live figures through Redis: set REDIS_URL.")
         from config.asgi import Fronts
         from config.composition import Role
         from config.server import listen, serve
