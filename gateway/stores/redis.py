@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio import ConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
@@ -63,15 +63,16 @@ class RedisStore:
         self.open: dict[str, tuple[Demand, ...]] = {}
         # The library's own socket timeout goes through asyncio.wait_for, which loses cancellations
         # on Python 3.11; ``_bounded`` is the timeout of the whole operation instead.
-        pool = BlockingConnectionPool.from_url(
+        pool: ConnectionPool = ConnectionPool.from_url(
             url,
             max_connections=CONNECTIONS,
-            timeout=timeout_s,
             socket_timeout=None,
             socket_connect_timeout=timeout_s,
             retry=Retry(NoBackoff(), 0),
             protocol=2,
         )
+        # First come, first served: in the library's blocking pool late comers overtake for seconds.
+        self._places = asyncio.Semaphore(CONNECTIONS)
         self._client: Redis = Redis(connection_pool=pool)
 
     async def aclose(self) -> None:
@@ -144,7 +145,7 @@ class RedisStore:
 
     async def probe(self) -> None:
         """Succeeds only when the server takes writes."""
-        await self._bounded(self._client.set(f"{self._namespace}:probe", 1, ex=60))
+        await self._bounded(lambda: self._client.set(f"{self._namespace}:probe", 1, ex=60))
 
     async def _reserve(
         self, call_id: str, demands: tuple[Demand, ...], *, adopt: bool
@@ -183,12 +184,12 @@ class RedisStore:
         return f"{self._namespace}:{{{tenant}}}:"
 
     async def _run(self, script: Script, keys: list[str], words: list[Word]) -> Any:
-        return await self._bounded(script.run(self._client, keys, words))
+        return await self._bounded(lambda: script.run(self._client, keys, words))
 
-    async def _bounded(self, operation: Awaitable[Any]) -> Any:
+    async def _bounded(self, operation: Callable[[], Awaitable[Any]]) -> Any:
         try:
-            async with asyncio.timeout(self._timeout_s):
-                return await operation
+            async with asyncio.timeout(self._timeout_s), self._places:
+                return await operation()
         except FOREIGN as error:
             raise fault_of(error) from error
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import AsyncIterator, Iterator
 
@@ -12,8 +13,8 @@ from gateway.stores.redis import RedisStore
 from tests import servers
 
 NAMESPACES = itertools.count()
-LEASE_S = 0.4
-PATIENT_S = 10  # a busy machine is not what the tests of one operation are about
+LEASE_S = 1.0
+PATIENT_S = 60  # a busy machine is not what the tests of one operation are about
 
 
 @pytest.fixture
@@ -34,17 +35,25 @@ def store_url(request: pytest.FixtureRequest) -> str | None:
     return server.url
 
 
+@contextlib.asynccontextmanager
+async def opened(url: str | None, lease_s: float) -> AsyncIterator[QuotaStore]:
+    if url is None:
+        yield MemoryStore(SystemClock(), lease_s=lease_s)
+        return
+    name = f"t{next(NAMESPACES)}"
+    store = RedisStore(url, SystemClock(), timeout_s=PATIENT_S, namespace=name, lease_s=lease_s)
+    yield store
+    await store.aclose()
+
+
 @pytest.fixture
 async def store(store_url: str | None) -> AsyncIterator[QuotaStore]:
-    if store_url is None:
-        yield MemoryStore(SystemClock(), lease_s=LEASE_S)
-        return
-    redis_store = RedisStore(
-        store_url,
-        SystemClock(),
-        timeout_s=PATIENT_S,
-        namespace=f"t{next(NAMESPACES)}",
-        lease_s=LEASE_S,
-    )
-    yield redis_store
-    await redis_store.aclose()
+    async with opened(store_url, 600) as store:
+        yield store
+
+
+@pytest.fixture
+async def short_leases(store_url: str | None) -> AsyncIterator[QuotaStore]:
+    """A store whose leases end after LEASE_S."""
+    async with opened(store_url, LEASE_S) as store:
+        yield store

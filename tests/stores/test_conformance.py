@@ -14,6 +14,7 @@ from gateway.core.limits.demands import (
     Reservation,
 )
 from gateway.core.reasons import Reason
+from tests.stores.conftest import LEASE_S
 from tests.stores.factories import HOUR_S, call_id, demand
 
 
@@ -158,45 +159,47 @@ async def test_settle_of_an_unknown_call_charges_it_once(store: QuotaStore) -> N
     assert (await peek(store, budget))[0].used == 30
 
 
-async def test_lease_of_a_dead_process_ends_and_a_renewed_one_does_not(store: QuotaStore) -> None:
-    """G4, row 32: leases of 0.4 s here."""
+async def test_lease_of_a_dead_process_ends_and_a_renewed_one_does_not(
+    short_leases: QuotaStore,
+) -> None:
+    """G4, row 32."""
     slot = demand("concurrent", 1, 2)
     dead, alive = call_id(), call_id()
-    await store.reserve(dead, (slot,))
-    await store.reserve(alive, (slot,))
+    await short_leases.reserve(dead, (slot,))
+    await short_leases.reserve(alive, (slot,))
     for _ in range(3):
-        await asyncio.sleep(0.2)
-        await store.renew((alive,))
-    assert (await peek(store, slot))[0].held == 1
+        await asyncio.sleep(LEASE_S / 2)
+        await short_leases.renew((alive,))
+    assert (await peek(short_leases, slot))[0].held == 1
 
 
-async def test_expired_hold_of_every_kind_is_given_back(store: QuotaStore) -> None:
+async def test_expired_hold_of_every_kind_is_given_back(short_leases: QuotaStore) -> None:
     """G4: whatever a crashed process held is free again."""
     demands = (demand("tpm", 50, 100), demand("day", 50, 100), demand("concurrent", 1, 1))
-    await store.reserve(call_id(), demands)
-    await asyncio.sleep(0.5)
-    assert isinstance(await store.reserve(call_id(), demands), Reservation)
-    assert [s.held for s in await peek(store, *demands)] == [0, 50, 1]
+    await short_leases.reserve(call_id(), demands)
+    await asyncio.sleep(LEASE_S + 0.1)
+    assert isinstance(await short_leases.reserve(call_id(), demands), Reservation)
+    assert [s.held for s in await peek(short_leases, *demands)] == [0, 50, 1]
 
 
-async def test_late_renewal_revives_an_expired_hold(store: QuotaStore) -> None:
+async def test_late_renewal_revives_an_expired_hold(short_leases: QuotaStore) -> None:
     """A process that was frozen longer than its leases still runs its calls."""
     demands = (demand("day", 50, 100), demand("concurrent", 1, 5))
     call = call_id()
-    await store.reserve(call, demands)
-    await asyncio.sleep(0.5)
-    await store.reserve(call_id(), (demand("concurrent", 1, 5),))
-    await store.renew((call,))
-    assert [s.held for s in await peek(store, *demands)] == [50, 2]
+    await short_leases.reserve(call, demands)
+    await asyncio.sleep(LEASE_S + 0.1)
+    await short_leases.reserve(call_id(), (demand("concurrent", 1, 5),))
+    await short_leases.renew((call,))
+    assert [s.held for s in await peek(short_leases, *demands)] == [50, 2]
 
 
-async def test_expired_call_is_charged_what_it_used(store: QuotaStore) -> None:
+async def test_expired_call_is_charged_what_it_used(short_leases: QuotaStore) -> None:
     demands = (demand("day", 50, 100), demand("concurrent", 1, 5))
     call = call_id()
-    await store.reserve(call, demands)
-    await asyncio.sleep(0.5)
-    await store.settle(call, {demands[0].key: 20})
-    assert [(s.used, s.held) for s in await peek(store, *demands)] == [(20, 0), (0, 0)]
+    await short_leases.reserve(call, demands)
+    await asyncio.sleep(LEASE_S + 0.1)
+    await short_leases.settle(call, {demands[0].key: 20})
+    assert [(s.used, s.held) for s in await peek(short_leases, *demands)] == [(20, 0), (0, 0)]
 
 
 async def test_seeding_is_a_floor_and_may_be_repeated(store: QuotaStore) -> None:
