@@ -5,8 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pytest
 
+from gateway.core.errors import UpstreamError
 from gateway.replicas.upstream import AttemptTimeouts, ReplicaTarget, Upstream
+from tests.fakes.scripted_replica import ScriptedReplica
+from tests.fakes.scripts import Script
 
 CHAT = "/v1/chat/completions"
 SHORT = AttemptTimeouts(connect_s=1.0, headers_s=5.0, idle_s=5.0)
@@ -36,6 +40,13 @@ async def read(
 ) -> bytes:
     async with upstream.stream(to, CHAT, body, headers or {}, timeouts) as stream:
         return b"".join([chunk async for chunk in stream.chunks()])
+
+
+async def failure(upstream: Upstream, replica: ScriptedReplica, script: Script) -> UpstreamError:
+    replica.next(script)
+    with pytest.raises(UpstreamError) as caught:
+        await read(upstream, target(replica.url))
+    return caught.value
 
 
 def events(raw: bytes) -> list[dict[str, Any]]:
