@@ -12,3 +12,4 @@ class TenantsSettings:
     key_pepper: bytes = field(repr=False)
     default_plan: str = "free"  # of a tenant created without one
     rotation_grace_s: float = 86_400.0  # a rotated key lives on beside its successor
+    ledger_days: int = 400  # that a row of the ledger is kept

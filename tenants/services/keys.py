@@ -13,7 +13,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Q
 from django.utils import timezone
 
 from tenants import key_format
@@ -97,11 +96,15 @@ def rotate(
 @transactional
 def note_used(*, used: Mapping[str, datetime]) -> int:
     """When each key id was last used, in bulk; a row moves only forward and by a minute or more."""
-    changed = 0
-    for key_id, at in sorted(used.items()):
-        stale = Q(last_used_at__isnull=True) | Q(last_used_at__lte=at - LAST_USED_STEP)
-        changed += ApiKey.objects.filter(stale, key_id=key_id).update(last_used_at=at)
-    return changed
+    rows = ApiKey.objects.filter(key_id__in=used).only("key_id", "last_used_at").order_by("pk")
+    due = [row for row in rows if _moves(row, used[row.key_id])]
+    for row in due:
+        row.last_used_at = used[row.key_id]
+    return ApiKey.objects.bulk_update(due, ("last_used_at",))
+
+
+def _moves(row: ApiKey, at: datetime) -> bool:
+    return row.last_used_at is None or at >= row.last_used_at + LAST_USED_STEP
 
 
 def _issue(owner: Organization, terms: KeyTerms, actor: Actor) -> IssuedKey:

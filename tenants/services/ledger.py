@@ -1,7 +1,8 @@
 """Writes of the ledger: insert what ended, in bulk, once per call id; delete what is too old.
 
 A call that was inserted before is left as it is, with its attempts and its charge, so that a
-journal may be replayed from any point. Credit is charged in the transaction of the rows.
+journal may be replayed from any point. Credit is charged, and the keys' last use noted, in the
+transaction of the rows.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tenants.ledger_rows import (
     call_row,
 )
 from tenants.models import LedgerAttempt, LedgerCall
-from tenants.services import credit
+from tenants.services import credit, keys
 from tenants.services.transactions import transactional
 
 ROWS_PER_STATEMENT = 400  # × 40 columns stays below SQLite's 32,766 parameters
@@ -41,6 +42,7 @@ def insert_calls(records: Sequence[CallRecord]) -> int:
                 new.append(record)
     _insert_attempts(new)
     _charge(new)
+    _note_used(new)
     return len(new)
 
 
@@ -84,6 +86,16 @@ def _charge(records: Sequence[CallRecord]) -> None:
             charges[record.tenant].append(Charge(arrived_at(record), record.charge_microcredits))
     if charges:
         credit.charge(charges=charges)
+
+
+def _note_used(records: Sequence[CallRecord]) -> None:
+    used: dict[str, datetime] = {}
+    for record in records:
+        if record.key_id:
+            at = arrived_at(record)
+            used[record.key_id] = max(at, used.get(record.key_id, at))
+    if used:
+        keys.note_used(used=used)
 
 
 def _insert_sql(table: str, columns: tuple[str, ...], rows: int, unique: str) -> str:

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.http import HttpResponse
 from django.test import Client
 
 from tests import factories
@@ -29,20 +28,17 @@ def client_of(cast: factories.Cast) -> Callable[[str], Client]:
     return signed_in
 
 
-Send = Callable[..., HttpResponse]
+Send = Callable[..., Any]
 
 
 @pytest.fixture
 def send(client_of: Callable[[str], Client]) -> Send:
     """``send("alice", "PUT /tenants/acme/weight", weight=2)`` as JSON."""
 
-    def request(who: str, line: str, **body: Any) -> HttpResponse:
+    def request(who: str, line: str, **body: Any) -> Any:
         method, path = line.split(" ")
-        client = client_of(who) if who else Client()
-        if method in ("GET", "DELETE"):
-            return client.generic(method, f"/api{path}")  # type: ignore[return-value]
-        return client.generic(  # type: ignore[return-value]
-            method, f"/api{path}", factories.json_of(body), "application/json"
-        )
+        content = b"" if method in ("GET", "DELETE") else factories.json_of(body)
+        client: Any = client_of(who) if who else Client()
+        return client.generic(method, f"/api{path}", content, "application/json")
 
     return request

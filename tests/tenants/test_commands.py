@@ -42,7 +42,7 @@ def test_key_is_printed_once_and_works() -> None:
     made = run("apikey create acme --class batch --models a,b --label ci --scopes inference,usage")
     assert parse(made["api_key"]) == made["key_id"]
     key = snapshot.load().keys[made["key_id"]]
-    assert (key.models, key.highest_class.label) == ({"a", "b"}, "batch")
+    assert (key.models, key.highest_class.label) == (frozenset("ab"), "batch")
     assert "api_key" not in run(f"apikey show {made['key_id']}")
 
 
@@ -181,7 +181,10 @@ def test_misspelt_command_line_fails_in_one_line(
 
 
 def test_table_is_for_people() -> None:
-    rows = [{"slug": "a", "limits": []}, {"slug": "long", "limits": [{"m": 1}, {"m": None}]}]
+    rows: list[Any] = [
+        {"slug": "a", "limits": []},
+        {"slug": "long", "limits": [{"m": 1}, {"m": None}]},
+    ]
     assert table(rows).splitlines() == ["slug  limits", "a     -", "long  m=1, -"]
     assert table([]) == "none"
     assert table({"a": None, "bb": "x"}) == "a   -\nbb  x"

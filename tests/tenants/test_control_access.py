@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from django.db import transaction
-from django.http import HttpResponse
 from django.test import Client
 from django.utils import timezone
 
@@ -48,7 +47,7 @@ def world(cast: factories.Cast) -> SimpleNamespace:
     return SimpleNamespace(names=names, manage=manage, web=web)
 
 
-def call(who: str, endpoint: Endpoint, world: SimpleNamespace, **options: Any) -> HttpResponse:
+def call(who: str, endpoint: Endpoint, world: SimpleNamespace, **options: Any) -> Any:
     """As a person of the cast by session, or as ``key`` by the management key."""
     client = options.pop("client", None) or Client()
     headers = {"authorization": f"Bearer {world.manage.secret}"} if who == "key" else {}
@@ -150,7 +149,7 @@ def test_reading_changes_nothing(world: SimpleNamespace) -> None:
     assert (ConfigVersion.objects.get().version, AuditEntry.objects.count()) == before
 
 
-def ask_with(secret: str, **options: Any) -> HttpResponse:
+def ask_with(secret: str, **options: Any) -> Any:
     headers = {"authorization": f"Bearer {secret}"}
     return options.pop("client", Client()).get("/api/tenants/acme", headers=headers, **options)
 

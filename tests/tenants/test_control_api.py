@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -14,6 +15,7 @@ from tests import factories
 from tests.tenants.conftest import Send
 
 pytestmark = [pytest.mark.django_db, pytest.mark.urls("tests.tenants.control_urls")]
+ClientOf = Callable[[str], Client]
 WEIGHT = "PUT /tenants/acme/weight"
 
 
@@ -42,7 +44,7 @@ def test_old_version_is_refused_with_what_to_do(send: Send) -> None:
 
 
 @pytest.mark.parametrize("weight", ["0", "-1", "1e12", "NaN", "Infinity", '"2"', "true", "null"])
-def test_absurd_weight_is_refused(client_of, weight: str) -> None:  # type: ignore[no-untyped-def]
+def test_absurd_weight_is_refused(client_of: ClientOf, weight: str) -> None:
     """Row 85."""
     body = f'{{"weight": {weight}, "why": "x"}}'
     answer = client_of("olga").put("/api/tenants/acme/weight", body, "application/json")
@@ -56,7 +58,7 @@ def test_absurd_weight_is_refused(client_of, weight: str) -> None:  # type: igno
      b'{"why": "a\\u0000b", "weight": 2}', b'{"why": "\\u202e", "weight": 2}',
      b'{"why": "", "weight": 2}', b"[" * 5000, b'{"weight": ' + b"9" * 5000 + b', "why": "x"}'],
 )  # fmt: skip
-def test_unreadable_body_is_the_callers_fault(client_of, body: bytes) -> None:  # type: ignore[no-untyped-def]
+def test_unreadable_body_is_the_callers_fault(client_of: ClientOf, body: bytes) -> None:
     """S35, S32."""
     answer = client_of("olga").put("/api/tenants/acme/weight", body, "application/json")
     assert answer.status_code in (400, 422)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from django.db import IntegrityError, transaction
@@ -23,7 +24,7 @@ AMOUNTS = st.integers(1, 1000)
 HOURS = st.integers(-5, 5)
 
 
-def grant(amount: int, **options: object) -> None:
+def grant(amount: int, **options: Any) -> None:
     credit.grant(slug="acme", amount_microcredits=amount, actor=TESTER, why="x", **options)
 
 

@@ -6,9 +6,11 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from django.conf import settings
 from django.core.management import call_command
 from django.db import IntegrityError, transaction
 from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
 
 from gateway.core.limits.limit import Limit
 from gateway.core.priority import PriorityClass
@@ -51,14 +53,16 @@ def test_secret_is_not_shown_by_repr(issued: IssuedKey) -> None:
     assert issued.secret not in repr(value(issued.key.key_id))
 
 
-def test_only_the_right_secret_is_valid(issued: IssuedKey, settings) -> None:  # type: ignore[no-untyped-def]
+def test_only_the_right_secret_is_valid(issued: IssuedKey) -> None:
     pepper = settings.FAIRWAY_TENANTS.key_pepper
     assert valid_key(issued.secret, pepper=pepper, now=timezone.now()) == issued.key
     assert valid_key(issued.secret, pepper=b"other" * 8, now=timezone.now()) is None
     assert valid_key(generate()[0], pepper=pepper, now=timezone.now()) is None
 
 
-def test_malformed_key_reads_no_table(django_assert_num_queries) -> None:  # type: ignore[no-untyped-def]
+def test_malformed_key_reads_no_table(
+    django_assert_num_queries: DjangoAssertNumQueries,
+) -> None:
     """S01."""
     with django_assert_num_queries(0):
         assert valid_key("fw-nonsense", pepper=b"p", now=timezone.now()) is None
@@ -156,7 +160,7 @@ def test_changed_terms_reach_the_snapshot(issued: IssuedKey) -> None:
     )
     keys.change(slug="acme", key_id=issued.key.key_id, terms=terms, actor=TESTER)
     key = value(issued.key.key_id)
-    assert (key.scopes, key.models) == ({"usage"}, {"m"})
+    assert (key.scopes, key.models) == (frozenset({"usage"}), frozenset({"m"}))
     assert key.default_class is PriorityClass.BATCH
 
 
@@ -190,3 +194,11 @@ def test_every_write_of_a_key_leaves_one_audit_row(issued: IssuedKey) -> None:
     keys.rotate(slug="acme", key_id=key_id, actor=TESTER)
     actions = AuditEntry.objects.filter(target=f"key:{key_id}").values_list("action", flat=True)
     assert list(actions) == ["key.rotate", "key.enable", "key.disable", "key.create"]
+
+
+def test_ledger_notes_when_a_key_was_used(issued: IssuedKey) -> None:
+    factories.ended_call(key_id=issued.key.key_id, arrived_at=1_800_000_000.0)
+    factories.ended_call(key_id=issued.key.key_id, arrived_at=1_700_000_000.0)
+    used_at = ApiKey.objects.get().last_used_at
+    assert used_at is not None
+    assert used_at.timestamp() == 1_800_000_000

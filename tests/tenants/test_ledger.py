@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -24,7 +25,7 @@ from tests.factories import call_record
 pytestmark = pytest.mark.django_db
 
 
-def insert(**fields: object) -> CallRecord:
+def insert(**fields: Any) -> CallRecord:
     record = call_record(**fields)
     ledger.insert_calls([record])
     return record

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 from django.db import IntegrityError, transaction
+from pytest_django import DjangoAssertNumQueries
 
 from gateway.core.limits.limit import Limit
 from tenants import errors, snapshot
@@ -17,7 +19,7 @@ from tests.factories import TESTER
 pytestmark = pytest.mark.django_db
 
 
-def set_weight(weight: float, **options: object) -> AuditEntry:
+def set_weight(weight: float, **options: Any) -> AuditEntry:
     return organizations.set_weight(slug="acme", weight=weight, actor=TESTER, why="test", **options)
 
 
@@ -115,7 +117,7 @@ def test_suspended_tenant_is_suspended_in_the_snapshot_until_resumed() -> None:
 
 
 def test_snapshot_needs_the_same_queries_for_any_number_of_tenants(
-    django_assert_num_queries,  # type: ignore[no-untyped-def]
+    django_assert_num_queries: DjangoAssertNumQueries,
 ) -> None:
     for _ in range(5):
         factories.key(factories.organization().slug)
