@@ -39,5 +39,8 @@ def test_every_make_target_and_command_that_is_named_exists(document: Path) -> N
     makefile = (ROOT / "Makefile").read_text()
     targets = {f"make {target}" for target in re.findall(r"^(\w+):", makefile, re.MULTILINE)}
     assert set(re.findall(r"make (?:run|test|traffic|verify|bench|simulate)", text)) <= targets
-    commands = {path.stem for path in ROOT.glob("*/management/commands/*.py")} | {"migrate", "collectstatic"}
+    commands = {path.stem for path in ROOT.glob("*/management/commands/*.py")} | {
+        "migrate",
+        "collectstatic",
+    }
     assert set(re.findall(r"manage\.py (\w+)", text)) <= commands
