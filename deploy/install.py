@@ -23,7 +23,7 @@ def main(purpose: str) -> None:
     if sys.version_info < (3, 11):  # noqa: UP036 (an older Python may be on the PATH)
         sys.exit("Python 3.11 or later is needed: make PYTHON=/path/to/python3.11 run")
     wanted = _wanted()
-    if _stamp(purpose).exists() and _stamp(purpose).read_text() == wanted:
+    if any(stamp.exists() and stamp.read_text() == wanted for stamp in _stamps(purpose)):
         return
     if not PYTHON.exists():
         _say("creating the virtual environment")
@@ -55,6 +55,12 @@ def _wanted() -> str:
 
 def _stamp(purpose: str) -> Path:
     return VENV / f"installed-{purpose}"
+
+
+def _stamps(purpose: str) -> list[Path]:
+    """What is installed for tests suffices for a run."""
+    wanted = set(GROUPS[purpose])
+    return [_stamp(name) for name, groups in GROUPS.items() if wanted <= set(groups)]
 
 
 def _pip() -> list[str]:
