@@ -2,7 +2,8 @@
 
 A hung replica can exhaust only its own pool, which has no limit of its own: the scheduler bounds
 what is in flight. Redirects are not followed, proxies of the environment are not used, cookies
-are not kept, nothing is decompressed, and an answer that is encoded anyway is refused."""
+are not kept, nothing is decompressed, and an answer that is encoded anyway is refused.
+"""
 
 from __future__ import annotations
 

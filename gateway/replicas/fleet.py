@@ -5,7 +5,8 @@ calls that run: a changed slot count or setting reaches the object; another addr
 another object; a removed object keeps its connections until its last attempt has ended.
 
 Everything happens on one loop. What the fleet finds out goes to the sinks: health and telemetry
-to the schedulers, states and degradations to the event bus."""
+to the schedulers, states and degradations to the event bus.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """A task that is started again when a fault of our own ends it: one bug must not blind the
-gateway."""
+gateway.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """What does a replica report about itself, once a second?
 
 A scrape that fails changes nothing but what is shown: traffic goes on with the gateway's own
-counts. After ``FAILURES_TO_DEGRADE`` in a row the sample is dropped and the loss is declared."""
+counts. After ``FAILURES_TO_DEGRADE`` in a row the sample is dropped and the loss is declared.
+"""
 
 from __future__ import annotations
 
@@ -49,6 +50,8 @@ class Scraper:
         while self._adapter.metrics_path is not None:
             if self._wanted():
                 await self._scrape(self._adapter.metrics_path)
+            else:
+                self.sample = None
             await asyncio.sleep(INTERVAL_S)
         await asyncio.Event().wait()  # this kind of server reports nothing
 

@@ -1,7 +1,8 @@
 """How does a simulated replica write its answer? The JSON of vLLM's chat and text completions.
 
 The parts of a stream's chunk that do not change are built once per call: a chunk is then three
-pieces of bytes."""
+pieces of bytes.
+"""
 
 from __future__ import annotations
 

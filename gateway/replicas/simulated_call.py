@@ -1,5 +1,6 @@
 """What does a request to a simulated replica ask for? Parses as vLLM does and refuses as vLLM
-does."""
+does.
+"""
 
 from __future__ import annotations
 

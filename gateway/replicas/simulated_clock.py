@@ -2,7 +2,8 @@
 
 Steps follow one another at the times that the model computes (``speed`` times faster when asked),
 not at the times at which the loop happens to wake, so that a late wake-up does not slow the
-replica. Only a loop that lags by more than ``MAX_LAG_S`` moves the model's time."""
+replica. Only a loop that lags by more than ``MAX_LAG_S`` moves the model's time.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 Every answer says that it is simulated: in its text, in ``system_fingerprint``, in the list of
 models and in a response header. Headers of a stream are sent at once, also when the call is
 queued, as vLLM does. A client that goes away leaves the engine at once. Several replicas share
-one process, each with its own engine."""
+one process, each with its own engine.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 Only the lines whose name the adapter knows are parsed, so a long text costs little. A series that
 is missing, not a number or negative is None, never 0; several series of one name (engines of one
 server) are added up, ratios averaged. A text without any known name is unusable: the server
-renamed its series or answers with something else."""
+renamed its series or answers with something else.
+"""
 
 from __future__ import annotations
 

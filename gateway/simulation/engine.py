@@ -12,7 +12,8 @@ Pure: time is an argument (seconds), nothing sleeps. ``begin`` starts a step and
 ``step_time``. Not modelled: sampling cost, speculative decoding, CUDA graphs, network.
 
 Invariants: running + waiting = accepted - finished - cancelled; blocks of requests that left are
-idle."""
+idle.
+"""
 
 from __future__ import annotations
 

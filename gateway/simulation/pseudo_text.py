@@ -3,7 +3,8 @@
 A prompt's tokens are its UTF-8 bytes in groups of four, so equal beginnings are equal tokens, and
 an answer that comes back in the next turn's prompt is found in the prefix cache. An answer begins
 with ``[simulated]`` and goes on with pseudo-words; it depends only on prompt and salt. It wants
-to end after 32-543 tokens, as the hash of the prompt decides."""
+to end after 32-543 tokens, as the hash of the prompt decides.
+"""
 
 from __future__ import annotations
 

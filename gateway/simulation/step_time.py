@@ -10,7 +10,8 @@ An operator-profile model, not a run on a GPU. a, b, c are fits to Vidur's publi
 profiles (linear operators, tensor parallel 1; mean error 2.6-4.6 %, at most 38 %); k_kv is 85 %
 of the nominal memory bandwidth at 128 KiB of KV per token (512 KiB for Llama-2-7B); k_att is
 524,288 FLOPs per pair at an assumed 150 TFLOPS (A100) or 400 (H100); overhead = language-model
-head and an assumed 1.5 ms of CPU."""
+head and an assumed 1.5 ms of CPU.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """What every kind of replica must do, asked of the fake, the simulated and the real server
-alike."""
+alike.
+"""
 
 from __future__ import annotations
 
