@@ -2,7 +2,8 @@
 
 Four bytes are a token, an answer has exactly ``max_tokens`` tokens, a prompt that was seen is
 cached as a whole. What a test asserts of real servers in ``tests/replicas/test_contract.py``
-holds here too, which keeps this fake honest."""
+holds here too, which keeps this fake honest.
+"""
 
 from __future__ import annotations
 
