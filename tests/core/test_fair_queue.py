@@ -112,12 +112,20 @@ def test_a_call_that_asks_again_goes_first_in_its_flow_without_a_lift() -> None:
 
 def test_the_virtual_time_never_falls() -> None:
     queue = StartTimeFairQueue({})
-    push(queue, *"aaabbb")
-    seen = []
-    for _ in range(6):
-        queue.correct(serve(queue), 0.0)
-        seen.append(queue.virtual_time)
-    assert seen == sorted(seen)
+    push(queue, *"aaa")
+    for charge in [serve(queue), serve(queue)]:
+        queue.correct(charge, 0.0)
+    assert queue.tags()["a"] == 0.0
+    serve(queue)
+    assert queue.virtual_time == 100.0
+
+
+def test_a_tag_that_falls_counts_at_once() -> None:
+    queue = StartTimeFairQueue({})
+    push(queue, *"bbaa")
+    _, charge = serve(queue), serve(queue)
+    queue.correct(charge, 50.0)
+    assert serve(queue).tenant == "a"
 
 
 class TestLanes:

@@ -153,3 +153,11 @@ class TestRemovedAndAddedAgain:
         pool.release(grant_id, USAGE, 0.0)
         assert pool.view().replica_in_flight == {"r0": 1}
         assert pool.view().in_flight == {("alice", ticket().klass): 1}
+
+    def test_the_end_of_an_old_call_frees_no_slot_of_the_new_replica(self) -> None:
+        pool = dispatcher(config(1, 1))
+        old = grants(pool.submit(ticket(), 0.0))[0].grant_id
+        pool.apply(PoolConfig(replicas=(), weights={}), 0.0)
+        pool.apply(config(1, 1), 0.0)
+        assert submit(pool, 2) == ["r0"]
+        assert pool.release(old, USAGE, 0.0) == []
