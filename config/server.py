@@ -9,6 +9,7 @@ on); once it is idle, or its grace is over, the server closes. A second signal e
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 from types import FrameType
 
@@ -56,6 +57,8 @@ def serve(fronts: Fronts, listener: socket.socket) -> None:
         timeout_keep_alive=5,
         timeout_graceful_shutdown=PAGES_GRACE_S,
     )
+    gc.collect()
+    gc.freeze()  # what is loaded lives as long as the process: no collection walks it again
     DrainingServer(config, fronts).run(sockets=[listener])
 
 

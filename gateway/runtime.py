@@ -30,6 +30,7 @@ from gateway.orphans import settle_orphans
 from gateway.probes import Probes
 from gateway.replicas.adapters import load_plugins
 from gateway.replicas.aiohttp_upstream import AiohttpUpstream
+from gateway.seeding import seed_budgets
 from gateway.settings import GatewaySettings
 from gateway.snapshot.build import build
 from gateway.snapshot.holder import SnapshotHolder
@@ -89,7 +90,8 @@ class Fairway:
         self._connect_sinks()
         await self.snapshots.start()
         self._stack.push_async_callback(self.snapshots.stop)
-        self.store = await self._open_store()
+        self.store = store = await self._open_store()
+        await seed_budgets(store, self.snapshots.current, self.clock.wall())
         self.ledger.start()
         await settle_orphans(self.active.path, self.ledger, self.store, self.snapshots.current)
         transport = AiohttpUpstream()
@@ -144,7 +146,7 @@ class Fairway:
         self.metrics.watch_active_calls(lambda: len(self.active))
         self._tasks.spawn("event bus", self.bus.run())
 
-    async def _open_store(self) -> QuotaStore:
+    async def _open_store(self) -> DegradingStore | MemoryStore:
         if self.settings.redis_url:
             degradation = Degradation("quota_store", self.bus.publish, self.clock)
             store: DegradingStore | MemoryStore = shared_store(

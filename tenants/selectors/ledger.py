@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 
 from django.db.models import Count, Q, QuerySet, Sum
 
+from gateway.core.priority import PriorityClass
 from gateway.core.reasons import Outcome
 from tenants.errors import Invalid, NotFound
 from tenants.models import LedgerCall
@@ -145,3 +146,33 @@ def _totals(group: str, row: dict[str, int | float | None]) -> Totals:
         service_cost=float(row["sum_service_cost"] or 0.0),
         **whole,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Consumption:
+    """What one key has used of one pool in one class."""
+
+    tenant: str
+    key_id: str
+    pool: str
+    klass: PriorityClass
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+
+
+def consumption(span: Span) -> list[Consumption]:
+    """Everybody's, for a quota store that has to start again."""
+    groups = ("tenant", "key_id", "pool", "klass")
+    sums = {f"sum_{name}": Sum(name) for name in _SUMS[:3]}
+    rows = _in_span(span, None).order_by().values(*groups).annotate(**sums)
+    return [
+        Consumption(
+            row["tenant"],
+            row["key_id"],
+            row["pool"],
+            PriorityClass(row["klass"]),
+            *(row[name] for name in sums),
+        )
+        for row in rows
+    ]
