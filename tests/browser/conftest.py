@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests import factories
 from tests.dashboard.pages_server import PagesServer, pages_server
@@ -25,6 +25,7 @@ ARGUMENTS = [
     "--no-first-run",
 ]
 HISTORY_S = 120
+expect.set_options(timeout=20_000)  # a loaded machine; what must be quick is measured
 
 
 @pytest.fixture(scope="session")

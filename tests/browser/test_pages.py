@@ -19,7 +19,6 @@ from tests.fakes.live_events import LiveEvents
 
 OPERATOR_PATHS = ["/", "/calls/", "/calls/call-1/", "/audit/", "/tenants/acme/policy/"]
 MEMBER_PATHS = ["/", "/calls/", "/calls/call-1/", "/keys/"]
-WIDTHS = {"wide": 1600, "narrow": 390}
 
 
 def violations(page: Page) -> list[str]:
@@ -55,15 +54,20 @@ def test_figures_arrive_live(visit: Visit, server: PagesServer, events: LiveEven
     expect(page.locator("#tenant-acme")).to_contain_text("calls")
     expect(page.locator("#live")).to_contain_text("Live, updated")
     shown = page.locator(".tile:has-text('Tokens out') dd")
-    before = shown.inner_text()
-    server.send(events.second(time.time()))
-    expect(shown).not_to_have_text(before, timeout=1500)
+    delays = []
+    for _ in range(3):
+        before = shown.inner_text()
+        sent_at = time.monotonic()
+        server.send(events.second(time.time()))
+        expect(shown).not_to_have_text(before)
+        delays.append(time.monotonic() - sent_at)
+    assert sorted(delays)[1] < 1.5
 
 
 def test_charts_are_drawn_with_names_at_the_lines(visit: Visit, events: LiveEvents) -> None:
     page = visit(viewport={"width": 1440, "height": 2200}).sign_in("olga")
     chart = page.locator("[data-figure=ttft]")
-    expect(chart.locator("svg .scatterlayer .trace")).to_have_count(2, timeout=15_000)
+    expect(chart.locator("svg .scatterlayer .trace")).to_have_count(2)
     expect(chart).to_contain_text("Acme")
     expect(page.locator("[data-figure=share]")).to_contain_text("Rival")
 
@@ -87,7 +91,7 @@ def test_pause_holds_back_and_resume_shows(
 
 def test_a_page_without_new_figures_says_since_when(visit: Visit, events: LiveEvents) -> None:
     page = visit().sign_in("olga")
-    expect(page.locator("#stale")).to_contain_text("Stale since", timeout=10_000)
+    expect(page.locator("#stale")).to_contain_text("Stale since")
     expect(page.locator("#live")).to_have_attribute("data-state", "stale")
 
 
@@ -105,7 +109,7 @@ def test_a_weight_is_changed_seen_in_effect_and_undone(
     expect(note).to_contain_text("within a second")
     version = int(note.get_attribute("data-awaits-version") or 0)
     server.send(ConfigApplied(time.time(), version))
-    expect(page.locator("dialog")).to_contain_text("In effect", timeout=1500)
+    expect(page.locator("dialog")).to_contain_text("In effect")
     expect(page.locator("#tenant-acme")).to_contain_text("3, interactive")
     expect(page.locator("#latest-audit")).to_contain_text("contract of May")
     assert Organization.objects.get(slug="acme").weight == 3
@@ -157,11 +161,17 @@ def test_the_theme_follows_the_system_until_one_is_chosen(
     expect(root).to_have_attribute("data-theme", other)
 
 
-@pytest.mark.parametrize("name", ["olga", "alice"])
-@pytest.mark.parametrize("width", WIDTHS.values(), ids=WIDTHS)
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("name", "scheme", "width"),
+    [
+        ("olga", "light", 1600),
+        ("olga", "dark", 390),
+        ("alice", "dark", 1600),
+        ("alice", "light", 390),
+    ],
+)
 def test_every_page_is_accessible_and_fits(
-    name: str, width: int, scheme: str, visit: Visit, events: LiveEvents
+    name: str, scheme: str, width: int, visit: Visit, events: LiveEvents
 ) -> None:
     ledger.insert_calls([factories.call_record("call-1")])
     factories.key("acme", label="ci-bot")

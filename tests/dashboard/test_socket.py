@@ -181,3 +181,26 @@ async def test_names_with_markup_arrive_as_text(
         received = await until(socket, lambda one: "mallory" in one["panels"].get("tenants", ""))
     assert payload not in received["panels"]["tenants"]
     assert "&lt;img src=x" in received["panels"]["tenants"]
+
+
+async def test_a_stuck_browser_delays_nobody(
+    server: PagesServer, live_cast: factories.Cast
+) -> None:
+    """Row 79, small: one socket that never reads, forty that do."""
+    events = LiveEvents()
+    stuck = await open_socket(server, live_cast.olga, max_queue=1)
+    stuck.transport.pause_reading()
+    reading = [await open_socket(server, live_cast.olga) for _ in range(40)]
+    delays = []
+    for _ in range(3):
+        second = events.second(time.time())
+        sent_at = time.monotonic()
+        server.send(second)
+        await asyncio.gather(
+            *(until(socket, lambda one, at=second.at: one["at"] == at) for socket in reading)
+        )
+        delays.append(time.monotonic() - sent_at)
+    for socket in reading:
+        await socket.close()
+    stuck.transport.abort()
+    assert sorted(delays)[1] < 2
