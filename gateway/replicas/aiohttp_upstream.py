@@ -17,7 +17,7 @@ import aiohttp
 
 from gateway.core.errors import UpstreamError
 from gateway.core.reasons import Reason
-from gateway.replicas.adapters import ADAPTERS, Adapter
+from gateway.replicas.adapters import adapter_of
 from gateway.replicas.upstream import (
     MAX_ERROR_BODY_BYTES,
     AttemptTimeouts,
@@ -43,8 +43,7 @@ EVENT_STREAM = "text/event-stream"
 class AiohttpUpstream:
     """An ``Upstream`` and a ``Prober``. Must be closed on the loop it was used on."""
 
-    def __init__(self, adapters: Mapping[str, Adapter] = ADAPTERS) -> None:
-        self._adapters = adapters
+    def __init__(self) -> None:
         self._sessions: dict[tuple[str, str, int], aiohttp.ClientSession] = {}
 
     def stream(
@@ -59,7 +58,7 @@ class AiohttpUpstream:
         sent.update(_credentials(target))
         sent["Content-Type"] = "application/json"
         sent["Accept"] = EVENT_STREAM
-        if self._adapters[target.kind].closes_after_stream:
+        if adapter_of(target.kind).closes_after_stream:
             sent["Connection"] = "close"
         return _Attempt(self._session(target), target.base_url + path, body, sent, timeouts)
 
@@ -97,7 +96,7 @@ class AiohttpUpstream:
         key = _object_key(target)
         session = self._sessions.get(key)
         if session is None:
-            one_shot = self._adapters[target.kind].closes_after_stream
+            one_shot = adapter_of(target.kind).closes_after_stream
             session = self._sessions[key] = _new_session(one_shot)
         return session
 

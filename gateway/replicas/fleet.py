@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 
 from gateway.core.clock import Clock
 from gateway.core.health.ejection import may_eject
 from gateway.core.health.machine import ReplicaHealthMachine
-from gateway.replicas.adapters import ADAPTERS, Adapter
+from gateway.replicas.adapters import adapter_of
 from gateway.replicas.supervised_replica import FleetSinks, SupervisedReplica
 from gateway.replicas.upstream import Prober, ReplicaTarget
 from gateway.snapshot.values import ReplicaValue
@@ -40,20 +40,19 @@ class Fleet:
         sinks: FleetSinks,
         *,
         forget: Callable[[ReplicaTarget], Awaitable[None]] | None = None,
-        adapters: Mapping[str, Adapter] = ADAPTERS,
     ) -> None:
         self._prober = prober
         self._clock = clock
         self._sinks = sinks
         self._forget = forget
-        self._adapters = adapters
         self._replicas: dict[tuple[str, str], SupervisedReplica] = {}  # (pool, slug)
         self._identities: dict[tuple[str, str], _Identity] = {}
         self._serials = itertools.count(1)
         self._farewells: set[asyncio.Task[None]] = set()
 
     def apply(self, wanted: Iterable[ReplicaValue]) -> None:
-        """``wanted`` is the whole configuration. Must run on the loop."""
+        """``wanted`` is the whole configuration. Must run on the loop. Raises ValueError for an
+        unknown kind."""
         values = {(value.pool, value.slug): value for value in wanted}
         for key in [key for key in self._replicas if key not in values]:
             self._remove(key)
@@ -114,7 +113,7 @@ class Fleet:
         )
         replica = SupervisedReplica(
             target,
-            self._adapters[value.kind],
+            adapter_of(value.kind),
             machine,
             prober=self._prober,
             clock=self._clock,
