@@ -71,14 +71,23 @@ class SubCommands(BaseCommand):
 
 def table(result: Result) -> str:
     """For people: a list as columns, a single thing as one line per field."""
-    if isinstance(result, Mapping):
-        width = max((len(name) for name in result), default=0)
-        return "\n".join(f"{name:<{width}}  {_cell(value)}" for name, value in result.items())
-    if not result:
-        return "none"
-    rows = [list(result[0])] + [[_cell(value) for value in row.values()] for row in result]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "\n".join(_line(row, widths) for row in rows)
+    if not isinstance(result, Mapping):
+        return _columns(result) if result else "none"
+    width = max((len(name) for name in result), default=0)
+    return "\n".join(_field(name, value, width) for name, value in result.items())
+
+
+def _field(name: str, value: Any, width: int) -> str:
+    """A list of things stands below its name."""
+    if isinstance(value, list) and value and isinstance(value[0], Mapping):
+        return f"{name}\n" + "\n".join(f"  {line}" for line in _columns(value).splitlines())
+    return f"{name:<{width}}  {_cell(value)}"
+
+
+def _columns(rows: list[Mapping[str, Any]]) -> str:
+    lines = [list(rows[0])] + [[_cell(value) for value in row.values()] for row in rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    return "\n".join(_line(line, widths) for line in lines)
 
 
 def _line(row: Iterable[str], widths: Iterable[int]) -> str:

@@ -181,10 +181,8 @@ def test_misspelt_command_line_fails_in_one_line(
 
 
 def test_table_is_for_people() -> None:
-    rows: list[Any] = [
-        {"slug": "a", "limits": []},
-        {"slug": "long", "limits": [{"m": 1}, {"m": None}]},
-    ]
-    assert table(rows).splitlines() == ["slug  limits", "a     -", "long  m=1, -"]
+    rows = [{"slug": "a", "tags": []}, {"slug": "long", "tags": ["x", "y"]}]
+    assert table(rows).splitlines() == ["slug  tags", "a     -", "long  x, y"]
     assert table([]) == "none"
     assert table({"a": None, "bb": "x"}) == "a   -\nbb  x"
+    assert table({"of": rows[1:]}).splitlines() == ["of", "  slug  tags", "  long  x, y"]
