@@ -294,9 +294,11 @@ class TestApply:
         ]
         assert sum(served) in (14, 15, 16)
 
-    @pytest.mark.parametrize("policy", ["fifo", "start_time_fair"])
-    def test_a_queue_policy_changes_without_losing_a_call(self, policy: str) -> None:
-        pool = busy()
+    @pytest.mark.parametrize(
+        ("before", "policy"), [("start_time_fair", "fifo"), ("fifo", "start_time_fair")]
+    )
+    def test_a_queue_policy_changes_without_losing_a_call(self, before: str, policy: str) -> None:
+        pool = busy(queue=before)
         queue(pool, "a", "b")
         pool.progress(1, 500, 0.5)
         pool.apply(config(queue=policy), 1.0)

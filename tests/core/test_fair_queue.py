@@ -124,6 +124,9 @@ def test_a_tag_that_falls_counts_at_once() -> None:
     queue = StartTimeFairQueue({})
     push(queue, *"bbaa")
     _, charge = serve(queue), serve(queue)
+    head = queue.head(FREE)
+    assert head is not None
+    assert head.ticket.tenant == "b"
     queue.correct(charge, 50.0)
     assert serve(queue).tenant == "a"
 
