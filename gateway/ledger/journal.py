@@ -26,6 +26,7 @@ from gateway.degradation import Degradation
 from gateway.ledger.segments import Segments, read_segment
 
 FLUSH_INTERVAL_S = 0.2
+IDLE_S = 0.5
 BATCH_RECORDS = 500  # encoded and synced at once
 SEGMENT_BYTES = 4 * 1024 * 1024
 QUEUE_RECORDS = 20_000
@@ -133,7 +134,7 @@ class Journal:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            self._wake.wait()
+            self._wake.wait(IDLE_S)  # the open segment may be due though no record came
             self._wake.clear()
             self._flush()
             self._stopping.wait(FLUSH_INTERVAL_S)

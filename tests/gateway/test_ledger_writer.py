@@ -159,3 +159,15 @@ def test_with_disk_and_database_gone_the_counter_equals_the_gap(
     ledger.stop(5)
     assert ledger.stats().dropped == 100 - len(database.rows) > 0
     assert next(event.part for event in events if isinstance(event, Degraded)) == "journal"
+
+
+def test_the_last_records_reach_the_database_though_no_other_comes(
+    ledger: Ledger, database: Database
+) -> None:
+    database.down = True
+    ledger.append(call_record("first"))
+    wait_until(lambda: database.tries >= 1, "a try")
+    ledger.append(call_record("last"))
+    wait_until(lambda: ledger.stats().unwritten_records == 0, "the last one on disk")
+    database.down = False
+    wait_until(lambda: database.rows == ["first", "last"], "both rows")
