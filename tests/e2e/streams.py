@@ -1,0 +1,71 @@
+"""Clients that stream from an installation and count what they got."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+
+import aiohttp
+
+from tests.e2e.installation import MODEL, Installation
+
+CONTENT = b'"content":"'
+
+
+@dataclass(eq=False)
+class Stream:
+    """One streamed chat, read to its end or to the loss of its connection."""
+
+    status: int = 0
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    broken: bool = False
+    began: asyncio.Event = field(default_factory=asyncio.Event)
+    began_s: float = 0.0
+    ended_s: float = 0.0
+
+    @property
+    def call_id(self) -> str:
+        return self.headers["x-fairway-call-id"]
+
+    @property
+    def done(self) -> bool:
+        return self.body.rstrip().endswith(b"data: [DONE]")
+
+    @property
+    def tokens(self) -> int:
+        """Non-empty content deltas; the simulated replica puts one token into each."""
+        return self.body.count(CONTENT) - self.body.count(CONTENT + b'"')
+
+    async def run(
+        self,
+        session: aiohttp.ClientSession,
+        place: Installation,
+        *,
+        tokens: int = 50,
+        prompt: str = "hi",
+        key: str | None = None,
+    ) -> Stream:
+        body = {
+            "model": MODEL,
+            "stream": True,
+            "max_tokens": tokens,
+            "messages": [{"role": "user", "content": prompt}],
+        }
+        headers = {"authorization": f"Bearer {key or place.api_key}"}
+        url = f"{place.url}/v1/chat/completions"
+        try:
+            async with session.post(url, json=body, headers=headers) as answer:
+                self.status = answer.status
+                self.headers = {name.lower(): value for name, value in answer.headers.items()}
+                async for chunk in answer.content.iter_any():
+                    if not self.began.is_set():
+                        self.began_s = time.monotonic()
+                        self.began.set()
+                    self.body += chunk
+        except aiohttp.ClientError:
+            self.broken = True
+        self.ended_s = time.monotonic()
+        self.began.set()
+        return self
