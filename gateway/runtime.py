@@ -56,7 +56,9 @@ class Fairway:
         self.clock: Clock = SystemClock()
         self.metrics = Metrics(tenant_labels=settings.tenant_labels)
         self.bus = EventBus(self.metrics.event_dropped)
-        self.snapshots = SnapshotHolder(build, current_version, self.bus.publish, self.clock)
+        self.snapshots = SnapshotHolder(
+            build, current_version, self.bus.publish, self.clock, redis_url=settings.redis_url
+        )
         self.summary = SummaryBuilder(random.Random())
         self.active = ActiveCalls(settings.var_dir / "active-calls", settings.active_calls)
         self.ledger = Ledger(

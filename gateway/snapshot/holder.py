@@ -20,6 +20,7 @@ from django.db import close_old_connections, connection
 from gateway.core.clock import Clock
 from gateway.core.events import ConfigApplied, Event
 from gateway.degradation import Degradation
+from gateway.snapshot.push import PushListener
 from gateway.snapshot.values import Snapshot
 
 POLL_INTERVAL_S = 0.5
@@ -43,6 +44,7 @@ class SnapshotHolder:
         clock: Clock,
         *,
         poll_interval_s: float = POLL_INTERVAL_S,
+        redis_url: str = "",
     ) -> None:
         self._build = build
         self._version = version
@@ -50,6 +52,7 @@ class SnapshotHolder:
         self._clock = clock
         self._poll_interval_s = poll_interval_s
         self._degradation = Degradation("database", publish, clock)
+        self._push = PushListener(redis_url, self.nudge) if redis_url else None
         self._callbacks: list[Callback] = []
         self._current: Snapshot | None = None
         self._wake = threading.Event()
@@ -79,8 +82,12 @@ class SnapshotHolder:
         self._answered_s = self._clock.monotonic()
         self._thread = threading.Thread(target=self._poll, name="snapshot", daemon=True)
         self._thread.start()
+        if self._push is not None:
+            self._push.start()
 
     async def stop(self) -> None:
+        if self._push is not None:
+            self._push.stop()
         self._stopping = True
         self._wake.set()
         if self._thread is not None:

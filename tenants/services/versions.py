@@ -1,14 +1,17 @@
 """Which configuration is current? One row counts every write that running gateways must see.
 
 ``bump`` first, then write: the row's lock makes configuration writers take turns, so that they
-cannot deadlock and each reads what the one before it wrote.
+cannot deadlock and each reads what the one before it wrote. After the commit the change is
+announced.
 """
 
 from __future__ import annotations
 
+from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
+from tenants.announcement import announce
 from tenants.models import ConfigVersion
 
 
@@ -19,4 +22,5 @@ def bump() -> int:
     )
     if not changed:
         ConfigVersion.objects.create(id=1, version=1)
+    transaction.on_commit(announce)
     return ConfigVersion.objects.values_list("version", flat=True).get(id=1)

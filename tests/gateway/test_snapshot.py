@@ -6,8 +6,10 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from django.conf import settings
 from django.db import OperationalError
 
 from gateway.core.clock import SystemClock
@@ -220,3 +222,36 @@ def test_a_parameter_of_the_pool_goes_before_that_of_all_pools() -> None:
     assert (of_p1.queue_calls_per_tenant, of_p1.wait_limit_s) == (3, (30.0, 60.0, 9.5))
     assert with_parameters(default, "p2", snapshot).queue_calls_per_tenant == 7
     assert with_parameters(default, "p2", EMPTY) == default
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_change_is_pushed_through_redis(redis_url: str, monkeypatch: Any) -> None:
+    """Row 22: without waiting for the next look."""
+    with_redis = replace(settings.FAIRWAY_TENANTS, redis_url=redis_url)
+    monkeypatch.setattr(settings, "FAIRWAY_TENANTS", with_redis)
+    await asyncio.to_thread(factories.organization, "acme")
+    holder = SnapshotHolder(
+        build,
+        current_version,
+        lambda _: None,
+        SystemClock(),
+        poll_interval_s=60,
+        redis_url=redis_url,
+    )
+    await holder.start()
+    for weight in (7, 8):
+        await asyncio.to_thread(
+            lambda weight=weight: organizations.set_weight(
+                slug="acme", weight=weight, actor=TESTER, why="test"
+            )
+        )
+        await until(lambda weight=weight: holder.current.tenants["acme"].weight == weight)
+    await holder.stop()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_write_goes_through_while_redis_is_away(monkeypatch: Any, free_port: int) -> None:
+    nowhere = replace(settings.FAIRWAY_TENANTS, redis_url=f"redis://127.0.0.1:{free_port}/0")
+    monkeypatch.setattr(settings, "FAIRWAY_TENANTS", nowhere)
+    factories.organization("acme")
+    assert current_version() == 1
