@@ -50,10 +50,9 @@ class Admission:
         except CallError as error:
             call.ended_by(error)
             raise
-        except BaseException:
-            call.ended_by(CallError(Reason.INTERNAL))
-            raise
         finally:
+            if call.outcome is None:
+                call.ended_by(CallError(Reason.INTERNAL))
             self._settle(call, demands)
 
     async def _reserve(self, call: Call, demands: tuple[Demand, ...]) -> None:

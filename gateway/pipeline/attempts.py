@@ -131,14 +131,12 @@ class Attempts:
 
     @contextmanager
     def _recorded(self, call: Call, lease: Lease) -> Iterator[None]:
-        reason: Reason | None = None
+        reason: Reason | None = Reason.CLIENT_GONE  # a cancellation says nothing of itself
         try:
             yield
+            reason = None
         except CallError as error:
             reason = error.reason
-            raise
-        except BaseException:
-            reason = Reason.CLIENT_GONE
             raise
         finally:
             record = _record(call, lease, reason)
