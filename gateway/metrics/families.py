@@ -29,6 +29,13 @@ REPLICA_STATES = (
 
 class Families:
     def __init__(self, registry: CollectorRegistry) -> None:
+        self._add_served(registry)
+        self._add_attempts(registry)
+        self._add_calls(registry)
+        self._add_pools(registry)
+        self._add_process(registry)
+
+    def _add_served(self, registry: CollectorRegistry) -> None:
         self.request_duration = Histogram(
             "gen_ai_server_request_duration_seconds",
             "Calls that were dispatched, from arrival to end.",
@@ -57,6 +64,8 @@ class Families:
             buckets=_TOKENS,
             registry=registry,
         )
+
+    def _add_attempts(self, registry: CollectorRegistry) -> None:
         self.attempt_duration = Histogram(
             "gen_ai_client_operation_duration_seconds",
             "Attempts at a replica, from dispatch to end.",
@@ -71,9 +80,6 @@ class Families:
             buckets=_SECONDS,
             registry=registry,
         )
-        self._add_calls(registry)
-        self._add_pools(registry)
-        self._add_process(registry)
 
     def _add_calls(self, registry: CollectorRegistry) -> None:
         self.calls = Counter(
