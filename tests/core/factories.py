@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from itertools import count
+from typing import Any
 
 from gateway.core.dispatch.dispatcher import Dispatcher
 from gateway.core.dispatch.effects import Effect, Grant, PoolConfig, Refuse, ReplicaConfig, Ticket
@@ -47,9 +48,9 @@ def replicas(number: int = 1, slots: int = 1) -> tuple[ReplicaConfig, ...]:
     return tuple(ReplicaConfig(f"r{index}", slots) for index in range(number))
 
 
-def config(number: int = 1, slots: int = 1, **changes: object) -> PoolConfig:
-    values: dict[str, object] = {"replicas": replicas(number, slots), "weights": {}}
-    return PoolConfig(**{**values, **changes})  # type: ignore[arg-type]
+def config(number: int = 1, slots: int = 1, **changes: Any) -> PoolConfig:
+    values: dict[str, Any] = {"replicas": replicas(number, slots), "weights": {}}
+    return PoolConfig(**{**values, **changes})
 
 
 def dispatcher(pool_config: PoolConfig | None = None, *, seed: int = 0) -> Dispatcher:

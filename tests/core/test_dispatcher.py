@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from gateway.core.dispatch.dispatcher import Dispatcher
@@ -13,6 +15,7 @@ from gateway.core.dispatch.effects import (
     ReplicaTelemetry,
     Usage,
 )
+from gateway.core.priority import PriorityClass
 from gateway.core.reasons import Reason
 from tests.core.factories import (
     BATCH,
@@ -31,9 +34,9 @@ DOWN = ReplicaHealth("r0", admits=False)
 UP = ReplicaHealth("r0", admits=True)
 
 
-def busy(**changes: object) -> Dispatcher:
+def busy(**changes: Any) -> Dispatcher:
     """One slot, taken by a call whose grant is 1."""
-    pool = dispatcher(config(**changes))  # type: ignore[arg-type]
+    pool = dispatcher(config(**changes))
     assert granted_ids(pool.submit(ticket(call_id="running"), 0.0)) == ["running"]
     return pool
 
@@ -99,9 +102,9 @@ class TestExpiry:
     @pytest.mark.parametrize(
         ("klass", "limit_s"), [(INTERACTIVE, 30.0), (STANDARD, 60.0), (BATCH, 300.0)]
     )
-    def test_a_class_waits_exactly_its_limit(self, klass: object, limit_s: float) -> None:
+    def test_a_class_waits_exactly_its_limit(self, klass: PriorityClass, limit_s: float) -> None:
         pool = busy()
-        pool.submit(ticket(klass=klass, call_id="late"), 1.0)  # type: ignore[arg-type]
+        pool.submit(ticket(klass=klass, call_id="late"), 1.0)
         assert pool.next_wake == 1.0 + limit_s
         assert pool.wake(1.0 + limit_s - 1e-6) == []
         (refuse,) = refusals(pool.wake(1.0 + limit_s))

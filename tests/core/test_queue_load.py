@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from gateway.core.queues.call import QueuedCall
@@ -17,8 +19,8 @@ def loaded(*calls: QueuedCall) -> QueueLoad:
     return load
 
 
-def call(tenant: str = "alice", cost: float = 0.1, **changes: object) -> QueuedCall:
-    return QueuedCall(ticket(tenant, **changes), ANYWHERE, 0, 0.0, 1e9, cost)  # type: ignore[arg-type]
+def call(tenant: str = "alice", cost: float = 0.1, **changes: Any) -> QueuedCall:
+    return QueuedCall(ticket(tenant, **changes), ANYWHERE, 0, 0.0, 1e9, cost)
 
 
 @pytest.mark.parametrize(

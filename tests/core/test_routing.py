@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -28,10 +29,10 @@ def replica(slug: str, *tokens: int, slots: int = 8) -> Replica:
     return made
 
 
-def submit(pool: Dispatcher, number: int, **changes: object) -> list[str]:
+def submit(pool: Dispatcher, number: int, **changes: Any) -> list[str]:
     effects = []
     for _ in range(number):
-        effects += pool.submit(ticket(**changes), 0.0)  # type: ignore[arg-type]
+        effects += pool.submit(ticket(**changes), 0.0)
     return [grant.replica for grant in grants(effects)]
 
 
