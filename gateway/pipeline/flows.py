@@ -24,6 +24,7 @@ from gateway.core.errors import Evicted
 from gateway.core.reasons import Reason
 from gateway.pipeline.call import Call
 from gateway.pipeline.flow import PoolFlow
+from gateway.snapshot.parameters import with_parameters
 from gateway.snapshot.values import PoolValue, Snapshot
 
 ENABLED = "enabled"
@@ -49,7 +50,7 @@ class Flows:
         for slug in self._flows.keys() - snapshot.pools.keys():
             self._flows.pop(slug).drain()
         for slug, pool in snapshot.pools.items():
-            config = pool_config(pool, weights)
+            config = with_parameters(pool_config(pool, weights), slug, snapshot)
             if slug in self._flows:
                 self._flows[slug].apply(config)
             else:

@@ -2,8 +2,9 @@
 
 Only while nothing has been relayed, only elsewhere, once (twice when no connection was made, so
 that nothing was sent), within the pool's retry budget: a bucket of 10 that gains 0.1 per call and
-loses 1 per retry, so that attempts <= 1.10 * calls + 10 whatever fails. This is the only place that
-retries.
+loses 1 per retry, so that attempts <= 1.10 * calls + 10 whatever fails. A replica that is full is
+not excluded: it gets no calls for a moment anyway, and the call may wait for it. This is the only
+place that retries.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from gateway.core.dispatch.effects import Ticket
-from gateway.core.errors import ReplicaUnreachable, UpstreamError
+from gateway.core.errors import ReplicaFull, ReplicaUnreachable, UpstreamError
 from gateway.core.health.retry_budget import RetryBudget
 from gateway.pipeline.call import Call
 
@@ -36,7 +37,8 @@ class Retries:
             raise failure
         if not self._budget(call.placed.route.pool.slug).try_spend():
             raise failure
-        return replace(ticket, excluded=ticket.excluded | {call.replica}, again=True)
+        failed = frozenset[str]() if isinstance(failure, ReplicaFull) else {call.replica}
+        return replace(ticket, excluded=ticket.excluded | failed, again=True)
 
     def keep(self, pools: Collection[str]) -> None:
         """Drops the budgets of pools that are no longer among these."""

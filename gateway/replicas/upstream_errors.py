@@ -44,7 +44,7 @@ def error_for_status(
         )
     if status in FULL:
         return ReplicaFull(
-            Reason.UPSTREAM_ERROR,
+            Reason.SHED,
             f"The replica is full (its status {status}).",
             blames_replica=False,
             retry_after_s=full_hint_s(retry_after),

@@ -236,3 +236,27 @@ def test_tokens_before_an_error_in_the_same_read_are_relayed(in_house: Any) -> N
         assert house.records[0].completion_tokens == 1
 
     in_house(scenario)
+
+
+def test_call_waits_for_a_replica_that_was_full(in_house: Any) -> None:
+    """Row 48"""
+
+    async def scenario(house: House) -> None:
+        house.scripted.say("only", scripts.status(503, retry_after="1"))
+        answer = await house.call(chat(stream=True))
+        assert answer.status == 200
+        assert house.records[0].ttft_s == pytest.approx(1.0)
+
+    in_house(scenario, replicas=(replica("only"),))
+
+
+def test_call_that_finds_its_replica_full_again_is_told_to_wait(in_house: Any) -> None:
+    """Row 48, R22"""
+
+    async def scenario(house: House) -> None:
+        house.scripted.default = scripts.status(503)
+        answer = await house.call(chat())
+        assert (answer.status, answer.json()["error"]["code"]) == (429, "shed")
+        assert int(answer.headers["retry-after"]) >= 1
+
+    in_house(scenario, replicas=(replica("only"),))
