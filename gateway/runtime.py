@@ -24,6 +24,7 @@ from gateway.core.limits.demands import QuotaStore
 from gateway.data_plane import DataPlane
 from gateway.degradation import Degradation
 from gateway.heartbeat import Heartbeat, Pulse
+from gateway.ledger.guard import HardBudgetGuard
 from gateway.ledger.ledger import Ledger
 from gateway.metrics import Metrics
 from gateway.orphans import settle_orphans
@@ -92,7 +93,8 @@ class Fairway:
         self._connect_sinks()
         await self.snapshots.start()
         self._stack.push_async_callback(self.snapshots.stop)
-        self.store = store = await self._open_store()
+        store = await self._open_store()
+        self.store = HardBudgetGuard(store, lambda: self.ledger.writable)
         await seed_budgets(store, self.snapshots.current, self.clock.wall())
         self.ledger.start()
         await settle_orphans(self.active.path, self.ledger, self.store, self.snapshots.current)
