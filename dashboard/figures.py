@@ -24,6 +24,8 @@ DASHES = ("solid", "dash", "dot", "dashdot")
 FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", sans-serif'
 LABEL_CHARACTERS = 14
 LABELS_IN_HEIGHT = 14
+LEAST_SPAN_S = 120
+SECONDS_BELOW_S = 300  # shorter axes say the seconds
 IN_SIGHT = 0.3  # of the objective: below, its line would flatten the others
 
 
@@ -50,6 +52,7 @@ THEMES = {
 }  # fmt: skip
 
 Value = Callable[[Series], Sequence[float | None]]
+Span = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +142,8 @@ def _figure(series: Iterable[Series], theme: Theme, axis: _Axis) -> go.Figure:
             line={"color": colour, "width": 1.8, "dash": _dash(one.position, theme)},
             hovertemplate=f"{escape(one.name)}: {axis.hover}<extra></extra>",
         )
-    figure.update_layout(_layout(theme, drawn), annotations=_labels(drawn, theme, axis))
+    layout = _layout(theme, drawn, _span(drawn, axis))
+    figure.update_layout(layout, annotations=_labels(drawn, theme, axis))
     return figure
 
 
@@ -170,14 +174,24 @@ def _short(name: str) -> str:
     return name if len(name) <= LABEL_CHARACTERS else f"{name[: LABEL_CHARACTERS - 1]}…"
 
 
-def _layout(theme: Theme, drawn: list[Series]) -> dict[str, Any]:
+def _span(drawn: list[Series], axis: _Axis) -> Span | None:
+    """From the first point to the last, at least two minutes."""
+    firsts = [
+        at for one in drawn for at, y in zip(one.at, axis.value(one), strict=True) if y is not None
+    ]
+    if not firsts:
+        return None
+    last = drawn[0].at[-1]
+    return min(min(firsts), last - LEAST_SPAN_S), last
+
+
+def _layout(theme: Theme, drawn: list[Series], span: Span | None) -> dict[str, Any]:
     axis = {
         "gridcolor": theme.line,
         "zeroline": False,
         "fixedrange": True,
         "tickfont": {"size": 11, "color": theme.muted},
     }
-    ends = [_moment(drawn[0].at[0]), _moment(drawn[0].at[-1])] if drawn else None
     longest = max((len(_short(one.name)) for one in drawn), default=0)
     return {
         "template": None,
@@ -189,10 +203,17 @@ def _layout(theme: Theme, drawn: list[Series]) -> dict[str, Any]:
         "showlegend": False,
         "hovermode": "x unified",
         "hoverlabel": {"bgcolor": theme.panel, "bordercolor": theme.line},
-        "xaxis": axis | {"showgrid": False, "range": ends, "nticks": 5, "tickformat": "%H:%M"},
+        "xaxis": axis | {"showgrid": False, "nticks": 5} | _time_axis(span),
         "yaxis": axis | {"rangemode": "tozero", "nticks": 5},
         "uirevision": "kept",
     }
+
+
+def _time_axis(span: Span | None) -> dict[str, Any]:
+    if span is None:
+        return {}
+    tickformat = "%H:%M:%S" if span[1] - span[0] < SECONDS_BELOW_S else "%H:%M"
+    return {"range": [_moment(span[0]), _moment(span[1])], "tickformat": tickformat}
 
 
 def _moment(at: float) -> str:

@@ -14,8 +14,9 @@ from typing import Any
 from asgiref.sync import async_to_sync
 from django.http import HttpRequest
 
+from dashboard.numbers import count
 from gateway.core.errors import LimitExceeded
-from gateway.core.limits.demands import BucketState, Demand, QuotaStore, StoreUnavailable
+from gateway.core.limits.demands import BucketState, Demand, Kind, QuotaStore, StoreUnavailable
 from gateway.core.limits.limit import METER_NAMED, Limit
 from gateway.core.limits.plan import CallSize, Payer, Place, demands_for
 from gateway.core.priority import PriorityClass
@@ -53,6 +54,17 @@ class LimitState:
     @property
     def held_ratio(self) -> float:
         return self.state.held / self.limit.capacity if self.state else 0.0
+
+    @property
+    def words(self) -> str:
+        """Used and held against the limit; nothing is used up of what is only held."""
+        if self.state is None:
+            return f"limit {count(self.limit.amount)} {self.unit}"
+        of = f"of {count(self.limit.capacity)}"
+        if METER_NAMED[self.limit.meter].kind is Kind.LEVEL:
+            return f"{count(self.state.held)} {of}"
+        held = f", {count(self.state.held)} held by calls in flight," if self.state.held else ""
+        return f"{count(self.state.used)}{held} {of}"
 
     @property
     def is_near(self) -> bool:
