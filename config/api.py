@@ -4,15 +4,16 @@ page. What the data plane serves is described there too, though it does not pass
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import Any
 
 from ninja import NinjaAPI
 from ninja.openapi.schema import OpenAPISchema
 
-from config.inference_paths import INFERENCE_PATHS
+from config.inference_paths import INFERENCE_PATHS, STREAMED_PATHS
 from gateway.api import router as gateway
 from tenants.api import router as tenants
+from workers.api import router as workers
+from workers.api import tell_refusals
 
 DESCRIPTION = """Everything a page can do. Authentication: an API key of scope `manage` as
 `Authorization: Bearer`, or the session of a signed-in person with its CSRF token."""
@@ -21,7 +22,8 @@ DESCRIPTION = """Everything a page can do. Authentication: an API key of scope `
 class ControlApi(NinjaAPI):
     def get_openapi_schema(self, *args: Any, **kwargs: Any) -> OpenAPISchema:
         schema = super().get_openapi_schema(*args, **kwargs)
-        schema["paths"].update(INFERENCE_PATHS)
+        for path, operations in (*INFERENCE_PATHS.items(), *STREAMED_PATHS.items()):
+            schema["paths"].setdefault(path, {}).update(operations)
         return schema
 
 
@@ -34,7 +36,5 @@ api = ControlApi(
 )
 api.add_router("/api/v1", tenants)
 api.add_router("/api/v1", gateway)
-if find_spec("workers.api"):
-    from workers.api import router as workers
-
-    api.add_router("/v1", workers)
+api.add_router("/v1", workers)
+tell_refusals(api)

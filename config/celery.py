@@ -69,6 +69,10 @@ app.conf.update(
     worker_cancel_long_running_tasks_on_connection_loss=True,
     broker_connection_retry_on_startup=True,
     beat_scheduler="django_celery_beat.schedulers:DatabaseScheduler",
+    beat_schedule={
+        "workers.sweep": {"task": "workers.sweep", "schedule": 5.0, "options": {"expires": 10}},
+        "workers.clean": {"task": "workers.clean", "schedule": 300.0, "options": {"expires": 60}},
+    },
     timezone="UTC",
 )
 app.autodiscover_tasks()

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from enum import StrEnum
-from importlib.util import find_spec
 
 from channels.auth import AuthMiddlewareStack
 from channels.layers import get_channel_layer
@@ -26,6 +25,8 @@ from dashboard.selectors import tenancy
 from gateway.core.events import Event
 from gateway.probes import Probes
 from gateway.runtime import Fairway
+from workers.asgi import build_application
+from workers.progress import BatchProgress
 
 
 class Role(StrEnum):
@@ -56,7 +57,8 @@ class Parts:
             return
         if settings.REDIS_URL or self._role is Role.GATEWAY:
             sinks["live_layer"] = (await self._publisher()).on_event
-        self.fairway = Fairway(settings.FAIRWAY_GATEWAY, sinks)
+        progress = await self._progress()
+        self.fairway = Fairway(settings.FAIRWAY_GATEWAY, sinks, batches=lambda: progress.current)
         self._stack.push_async_callback(self.fairway.stop)
         self.probes = self.fairway.probes
         await self.fairway.start()
@@ -70,6 +72,12 @@ class Parts:
         self._stack.push_async_callback(feed.stop)
         await feed.start()
         return feed
+
+    async def _progress(self) -> BatchProgress:
+        progress = BatchProgress()
+        self._stack.push_async_callback(progress.stop)
+        await progress.start()
+        return progress
 
     async def _publisher(self) -> LivePublisher:
         publisher = LivePublisher(get_channel_layer())
@@ -87,9 +95,5 @@ def sockets() -> Application:
 
 def workers(web: Application) -> Application:
     """Files and batches: uploads and downloads streamed, the rest handed to ``web``."""
-    if not find_spec("workers.asgi"):
-        return web
-    from workers.asgi import build_application
-
     application: Application = build_application(web)
     return application

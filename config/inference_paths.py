@@ -61,3 +61,43 @@ INFERENCE_PATHS: dict[str, Any] = {
         }
     },
 }
+
+STREAMED_PATHS: dict[str, Any] = {
+    "/v1/files": {
+        "post": {
+            "tags": ["files and batches"],
+            "summary": "Upload a file of requests, as OpenAI's; at most 200 MiB, streamed",
+            "requestBody": {
+                "required": True,
+                "content": {
+                    "multipart/form-data": {
+                        "schema": {
+                            "type": "object",
+                            "required": ["purpose", "file"],
+                            "properties": {
+                                "purpose": {"type": "string", "enum": ["batch"]},
+                                "file": {"type": "string", "format": "binary"},
+                                "expires_after[anchor]": {"type": "string"},
+                                "expires_after[seconds]": {"type": "integer"},
+                            },
+                        }
+                    }
+                },
+            },
+            "responses": {"200": {"description": "The file object"}, **_refusals()},
+        }
+    },
+    "/v1/files/{file_id}/content": {
+        "get": {
+            "tags": ["files and batches"],
+            "summary": "Download a file, as an attachment, streamed",
+            "parameters": [
+                {"name": "file_id", "in": "path", "required": True, "schema": {"type": "string"}}
+            ],
+            "responses": {
+                "200": {"description": "The bytes", "content": {"application/octet-stream": {}}},
+                **_refusals(),
+            },
+        }
+    },
+}

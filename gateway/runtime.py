@@ -12,6 +12,7 @@ import contextlib
 import random
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
+from dataclasses import replace
 
 from gateway import call_log
 from gateway.active_calls import ActiveCalls
@@ -19,7 +20,7 @@ from gateway.assembly import Collaborators, Gateway
 from gateway.background import Background
 from gateway.bus import EventBus
 from gateway.core.clock import Clock, SystemClock
-from gateway.core.events import Event
+from gateway.core.events import BatchSecond, Event
 from gateway.core.limits.demands import QuotaStore
 from gateway.data_plane import DataPlane
 from gateway.degradation import Degradation
@@ -46,13 +47,19 @@ Sinks = Mapping[str, Callable[[Event], None]]
 
 
 class Fairway:
-    """``sinks`` get every event on the loop (the live pages, for one). ``gateway`` and ``store``
-    exist between `start` and `stop`."""
+    """``sinks`` get every event on the loop (the live pages, for one); ``batches`` says how far
+    batches are, for the summary. ``gateway`` and ``store`` exist between `start` and `stop`."""
 
     gateway: Gateway
     store: QuotaStore
 
-    def __init__(self, settings: GatewaySettings, sinks: Sinks | None = None) -> None:
+    def __init__(
+        self,
+        settings: GatewaySettings,
+        sinks: Sinks | None = None,
+        *,
+        batches: Callable[[], tuple[BatchSecond, ...]] = tuple,
+    ) -> None:
         self.settings = settings
         self.clock: Clock = SystemClock()
         self.metrics = Metrics(tenant_labels=settings.tenant_labels)
@@ -75,6 +82,7 @@ class Fairway:
         )
         self.probes = Probes(lambda: self.ready, lambda: self.summary.degraded, self.metrics.render)
         self._sinks = dict(sinks or {})
+        self._batches = batches
         self._tasks = Background()
         self._stack = AsyncExitStack()
         self._started = False
@@ -176,7 +184,7 @@ class Fairway:
             self.gateway.fleet.live(),
             self.active.queued_tokens(),
         )
-        self.bus.publish(summary)
+        self.bus.publish(replace(summary, batches=self._batches()))
 
     async def _renew(self) -> None:
         await self.store.renew(tuple(call.call_id for call in self.gateway.running))
