@@ -58,7 +58,9 @@ def free_port() -> int:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what touches the database, so that it can run on another one too."""
+    """Marks what touches the database, so that it can run on another one too. Browser tests come
+    last: Playwright keeps its loop running in this thread, where other tests need their own."""
+    items.sort(key=lambda item: item.path.parent.name == "browser")
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
         if item.get_closest_marker("django_db") or {"db", "transactional_db"} & set(fixtures):
