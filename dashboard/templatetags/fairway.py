@@ -176,6 +176,8 @@ def lane(step: Step, span_s: float) -> SafeString:
 @register.filter
 def shown(value: Any) -> str:
     """A value of an audit entry, short."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, list):
         value = ", ".join(map(str, value)) or "none"
     text = numbers.plain(value) if isinstance(value, float) else str(value)

@@ -30,7 +30,8 @@ class PagesServer:
         self.feed: LiveFeed | None = None
         self.loop: asyncio.AbstractEventLoop | None = None
         self.ready = threading.Event()
-        self._web: Any = Web(get_asgi_application())
+        django: Any = get_asgi_application()
+        self._web: Any = Web(django)
         self._sockets: Any = composition.sockets()
         config = uvicorn.Config(
             self._application, interface="asgi3", lifespan="on", log_config=None, access_log=False

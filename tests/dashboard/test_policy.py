@@ -13,7 +13,7 @@ ClientOf = Callable[[str], Client]
 PATH = "/tenants/acme/policy/"
 
 
-def wish(**changes: object) -> dict[str, object]:
+def wish(**changes: str) -> dict[str, str]:
     values = {"weight": "3", "highest_class": "interactive", "why": "contract", "version": "1"}
     return values | {"step": "apply"} | changes
 
