@@ -1,5 +1,8 @@
-"""A whole installation for one test: database, simulated replicas, ``manage.py serve``, all of them
-processes of their own, as in production.
+"""A whole installation for tests: database, replicas, ``manage.py serve``, all of them processes of
+their own, as in production.
+
+``prepared`` makes the database with the pools that are wished, ``simulated`` a process of one
+simulated replica; ``installed`` is both in the usual form.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import signal
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,6 +44,9 @@ class Installation:
     def api_key(self) -> str:
         return str(self.facts["tenants"][0]["api_key"])
 
+    def key_of(self, tenant: str) -> str:
+        return next(str(one["api_key"]) for one in self.facts["tenants"] if one["slug"] == tenant)
+
     def serve(self, *arguments: str) -> subprocess.Popen[bytes]:
         """Returns when it is ready."""
         with (self.var / "serve.log").open("ab") as log:
@@ -64,49 +70,126 @@ class Installation:
         except OSError:
             return None
 
+    def series(self, name: str, **labels: str) -> float:
+        """Sum of the samples of a metric that have these labels."""
+        with urllib.request.urlopen(f"{self.url}/metrics", timeout=10) as answer:
+            lines = answer.read().decode().splitlines()
+        wanted = [f'{label}="{value}"' for label, value in labels.items()]
+        found = [line for line in lines if line.startswith((f"{name}{{", f"{name} "))]
+        return sum(
+            float(line.rsplit(" ", 1)[1]) for line in found if all(each in line for each in wanted)
+        )
+
+    def degraded(self) -> dict[str, str]:
+        with urllib.request.urlopen(f"{self.url}/readyz", timeout=10) as answer:
+            parts: dict[str, str] = json.load(answer)["degraded"]
+        return parts
+
     def end(self) -> None:
         if self.serving is not None and self.serving.poll() is None:
             self.serving.send_signal(signal.SIGKILL)
             self.serving.wait()
 
 
+@dataclass
+class Simulated:
+    """One simulated replica in its process. ``start`` returns when it answers."""
+
+    port: int
+    options: tuple[str, ...]
+    env: dict[str, str]
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def launch(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "manage.py", "simulated_replica", *self.options],
+            cwd=ROOT,
+            env=self.env,
+            stdout=subprocess.PIPE,
+        )
+
+    def wait(self) -> None:
+        assert self.process is not None
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline().startswith(b"READY")
+
+    def start(self) -> None:
+        self.launch()
+        self.wait()
+
+    def kill(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.communicate()
+
+    def signal(self, number: signal.Signals) -> None:
+        assert self.process is not None
+        self.process.send_signal(number)
+
+
+@contextlib.contextmanager
+def simulated(
+    var: Path, *, count: int = 1, sequences: int = 2, model: str = MODEL
+) -> Iterator[list[Simulated]]:
+    """``count`` processes of one replica each."""
+    env = _environment(var)
+    replicas = []
+    for _ in range(count):
+        port = free_port()
+        options = f"--port {port} --sequences {sequences} --model {model}".split()
+        replicas.append(Simulated(port, tuple(options), env))
+    try:
+        for replica in replicas:
+            replica.launch()
+        for replica in replicas:
+            replica.wait()
+        yield replicas
+    finally:
+        for replica in replicas:
+            replica.kill()
+
+
+@contextlib.contextmanager
+def prepared(var: Path, pools: Sequence[dict[str, Any]], **settings: str) -> Iterator[Installation]:
+    """An installation with these pools, not yet serving."""
+    env = _environment(var) | settings
+    installation = Installation(var, free_port(), env, _facts(env, pools))
+    try:
+        yield installation
+    finally:
+        installation.end()
+
+
 @contextlib.contextmanager
 def installed(var: Path, *, sequences: int = 2, **settings: str) -> Iterator[Installation]:
     """One pool ``sim`` of one simulated replica with ``sequences`` slots. Not yet serving."""
+    with simulated(var, sequences=sequences) as replicas:
+        with prepared(var, [pool(MODEL, replicas, sequences)], **settings) as installation:
+            yield installation
+
+
+def pool(slug: str, replicas: Sequence[Simulated], slots: int) -> dict[str, Any]:
+    """A pool of simulated replicas, for ``prepared``. It and its model are named ``slug``."""
+    servers = [
+        {"slug": f"{slug}-{n}", "kind": "simulated", "base_url": each.url, "slots": slots}
+        for n, each in enumerate(replicas, 1)
+    ]
+    names = {"slug": slug, "model": slug, "upstream_model": slug}
+    return {**names, "context_tokens": 8192, "servers": servers}
+
+
+def _environment(var: Path) -> dict[str, str]:
     env = {name: os.environ[name] for name in KEPT if name in os.environ}
     env |= {"FAIRWAY_VAR_DIR": str(var), "FAIRWAY_DEBUG": "true"}
-    env |= {"FAIRWAY_GATEWAY_REPLICA_NETWORKS": "127.0.0.0/8", **settings}
-    replica_port = free_port()
-    options = f"--port {replica_port} --sequences {sequences} --model {MODEL}".split()
-    replica = subprocess.Popen(
-        [sys.executable, "manage.py", "simulated_replica", *options],
-        cwd=ROOT,
-        env=env,
-        stdout=subprocess.PIPE,
-    )
-    try:
-        facts = _prepared(env, replica_port, sequences)
-        assert replica.stdout is not None
-        assert replica.stdout.readline().startswith(b"READY")
-        installation = Installation(var, free_port(), env, facts)
-        try:
-            yield installation
-        finally:
-            installation.end()
-    finally:
-        replica.kill()
-        replica.communicate()
+    return env | {"FAIRWAY_GATEWAY_REPLICA_NETWORKS": "127.0.0.0/8"}
 
 
-def _prepared(env: dict[str, str], port: int, slots: int) -> dict[str, Any]:
-    address = f"http://127.0.0.1:{port}"
-    server = {"slug": "sim-1", "kind": "simulated", "base_url": address, "slots": slots}
-    names = {"slug": MODEL, "model": MODEL, "upstream_model": MODEL}
-    wish = {
-        "base_url": "http://127.0.0.1",
-        "known": {},
-        "pools": [{**names, "context_tokens": 8192, "servers": [server]}],
-    }
+def _facts(env: dict[str, str], pools: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    wish = {"base_url": "http://127.0.0.1", "known": {}, "pools": list(pools)}
     done = subprocess.run(
         [sys.executable, "manage.py", "prepare_demo"],
         cwd=ROOT,

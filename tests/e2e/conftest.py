@@ -1,0 +1,61 @@
+"""One installation that the tests of calls share: pool ``sim`` of three simulated replicas in a
+process each, pool ``scripted`` whose replicas each test adds, pool ``tiny`` of a real llama.cpp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.installation import Installation, Simulated, pool, prepared, simulated
+from tests.e2e.operator import Operator, operator_of
+from tests.fakes.llamacpp import LlamaServer, llama_model, llama_server
+from tests.servers import wait_until
+
+__all__ = ["llama_model", "llama_server"]
+
+SLOTS = 8
+PLENTY = {"tpm": 10**9, "rpm": 10**7, "concurrent": 10**5}
+
+
+@pytest.fixture(scope="session")
+def estate_var(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("estate")
+
+
+@pytest.fixture(scope="session")
+def sims(estate_var: Path) -> Iterator[list[Simulated]]:
+    """Replicas ``sim-1`` to ``sim-3`` of the estate. Tests that kill one start it again."""
+    with simulated(estate_var, count=3, sequences=SLOTS) as replicas:
+        yield replicas
+
+
+@pytest.fixture(scope="session")
+def estate(estate_var: Path, sims: list[Simulated]) -> Iterator[Installation]:
+    pools = [pool("sim", sims, SLOTS), pool("scripted", [], SLOTS), pool("tiny", [], 4)]
+    with prepared(estate_var, pools) as place:
+        place.serve()
+        yield place
+
+
+@pytest.fixture(scope="session")
+def operator(estate: Installation) -> Operator:
+    """Three tenants get limits that no test reaches."""
+    olga = operator_of(estate)
+    for tenant in ("acme", "heavy-labs", "bursty-bikes"):
+        for meter, amount in PLENTY.items():
+            limit = {"meter": meter, "amount": amount, "klass": "online", "why": "test"}
+            olga.put(f"/tenants/{tenant}/limits", **limit)
+    return olga
+
+
+@pytest.fixture(scope="session")
+def tiny(operator: Operator, llama_server: LlamaServer) -> LlamaServer:
+    """The llama.cpp behind the model ``tiny``, serving."""
+    operator.post(
+        "/replicas", slug="tiny-1", pool="tiny", kind="llamacpp", base_url=llama_server.url, slots=4
+    )
+    wait_until(lambda: operator.get("/replicas/tiny-1")["live"] is not None, "the replica tiny-1")
+    return llama_server

@@ -1,0 +1,44 @@
+"""A scripted replica on a socket of this process, behind the pool ``scripted`` of an installation.
+
+Added and removed at run time through the control API, as an operator does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from tests.e2e.operator import Operator
+from tests.fakes.scripted_replica import ScriptedReplica, running
+
+POOL = "scripted"
+_numbers = itertools.count(1)
+
+
+@asynccontextmanager
+async def scripted(operator: Operator, *, slots: int = 8) -> AsyncIterator[ScriptedReplica]:
+    """Returns once the gateway knows that it serves."""
+    slug = f"scripted-{next(_numbers)}"
+    async with running() as replica:
+        await asyncio.to_thread(
+            operator.post,
+            "/replicas",
+            **{"slug": slug, "pool": POOL, "kind": "vllm", "base_url": replica.url, "slots": slots},
+        )
+        await until(lambda: any(each.path == "/health" for each in replica.received))
+        try:
+            yield replica
+        finally:
+            await asyncio.to_thread(operator.delete, f"/replicas/{slug}")
+
+
+async def until(happened: Callable[[], bool], within_s: float = 10.0) -> float:
+    """Looks every 5 ms. Returns seconds until it happened; raises TimeoutError."""
+    began_s = time.monotonic()
+    async with asyncio.timeout(within_s):
+        while not happened():
+            await asyncio.sleep(0.005)
+    return time.monotonic() - began_s

@@ -1,0 +1,196 @@
+"""A client that leaves, in whatever way and at whatever moment: the replica is left within a
+second, and nothing stays behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+import urllib.request
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+import pytest_asyncio
+
+from tests.e2e.clients import LEAVINGS, Client, Leaving, calling, chat
+from tests.e2e.installation import Installation
+from tests.e2e.operator import Operator
+from tests.e2e.scripted import scripted
+from tests.fakes.llamacpp import LlamaServer
+from tests.fakes.scripted_replica import Received, ScriptedReplica
+from tests.fakes.scripts import ROLE, Hang, Script, Send, chunk, tokens
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+CALLS = 1000
+CALLS_ON_LLAMA = 200
+AT_ONCE = 40
+LEFT_S = 1.0
+SILENT = Script((Hang(),))
+BEFORE_CONTENT = Script((Send(ROLE), Hang()))
+MID_STREAM = Script((Send(ROLE), Send(chunk(content="a")), Send(chunk(content="b")), Hang()))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def replica(operator: Operator) -> AsyncIterator[ScriptedReplica]:
+    async with scripted(operator) as it:
+        yield it
+
+
+async def nothing_remains(place: Installation, pool: str) -> None:
+    """I8: every counter exactly 0 within five seconds."""
+
+    def leftovers() -> dict[str, float]:
+        depth = place.series("fairway_queue_depth", pool=pool)
+        in_flight = place.series("fairway_in_flight", pool=pool)
+        active = place.series("fairway_active_calls")
+        return {"queued": depth, "in flight": in_flight, "active": active}
+
+    until_s = time.monotonic() + 5
+    while any((left := await asyncio.to_thread(leftovers)).values()):
+        assert time.monotonic() < until_s, left
+        await asyncio.sleep(0.1)
+
+
+async def left_in_s(replica: ScriptedReplica, request: Received, leave: float) -> float:
+    """Seconds from ``leave`` (loop time) until the replica saw its connection close."""
+    async with asyncio.timeout(10):
+        await request.gone.wait()
+    assert request.gone_at_s is not None
+    return request.gone_at_s - leave
+
+
+@pytest.mark.parametrize("how", LEAVINGS)
+@pytest.mark.parametrize(
+    ("script", "stream"),
+    [(SILENT, True), (BEFORE_CONTENT, True), (MID_STREAM, True), (MID_STREAM, False)],
+    ids=["before headers", "before content", "mid-stream", "without a stream"],
+)
+async def test_replica_is_left_within_a_second(
+    estate: Installation,
+    replica: ScriptedReplica,
+    script: Script,
+    stream: bool,
+    how: Leaving,
+) -> None:
+    """G5, rows 01, 02"""
+    replica.next(script)
+    number = len(replica.calls) + 1
+    async with calling(estate, chat("scripted", stream=stream, max_tokens=50)) as client:
+        request = await replica.arrival(number)
+        if script is MID_STREAM and stream:
+            await client.until(b'"content":"b"')
+        left_s = asyncio.get_running_loop().time()
+        leaving = asyncio.create_task(client.leave(how))
+        assert await left_in_s(replica, request, left_s) <= LEFT_S
+        async with asyncio.timeout(2):
+            await leaving
+
+
+async def test_a_call_that_leaves_the_queue_never_reaches_the_replica(
+    estate: Installation, replica: ScriptedReplica
+) -> None:
+    """Row 03"""
+    holders = [calling(estate, chat("scripted", stream=True, max_tokens=50)) for _ in range(8)]
+    replica.next(*[MID_STREAM] * 8)
+    number = len(replica.calls)
+    held = [await holder.__aenter__() for holder in holders]
+    await replica.arrival(number + 8)
+    queued: list[Client] = []
+    waiting = [calling(estate, chat("scripted", stream=True)) for _ in range(12)]
+    for one in waiting:
+        queued.append(await one.__aenter__())
+    await _until_metric(lambda: estate.series("fairway_queue_depth", pool="scripted") == 12)
+    async with asyncio.timeout(3):
+        await asyncio.gather(*(client.leave(LEAVINGS[n % 3]) for n, client in enumerate(queued)))
+    await _until_metric(lambda: estate.series("fairway_queue_depth", pool="scripted") == 0)
+    assert len(replica.calls) == number + 8
+    async with asyncio.timeout(3):
+        await asyncio.gather(*(client.leave("fin") for client in held))
+    await nothing_remains(estate, "scripted")
+    assert len(replica.calls) == number + 8
+
+
+async def test_all_counters_are_zero_after_a_thousand_cancelled_calls(
+    estate: Installation, replica: ScriptedReplica, operator: Operator
+) -> None:
+    """R5, I8, rows 01, 02: eight slots, so that most leave while they queue."""
+    replica.default = tokens(20, ttft_s=0.02, gap_s=0.01)
+    ended = estate.series("fairway_calls_total", pool="scripted")
+    await _cancelled_at_random(estate, "scripted", CALLS, most_s=0.4)
+    await nothing_remains(estate, "scripted")
+    assert replica.open_calls == 0
+    assert estate.series("fairway_calls_total", pool="scripted") - ended == CALLS
+    await _every_slot_is_free(estate, replica)
+
+
+async def test_all_counters_are_zero_after_cancelled_calls_on_a_real_server(
+    estate: Installation, tiny: LlamaServer
+) -> None:
+    """R5 on llama.cpp: its slots are idle within a second after the last client left."""
+    ended = estate.series("fairway_calls_total", pool="tiny")
+    await _cancelled_at_random(estate, "tiny", CALLS_ON_LLAMA, most_s=0.3)
+    assert await _until_metric(lambda: idle(tiny)) <= LEFT_S
+    await nothing_remains(estate, "tiny")
+    assert estate.series("fairway_calls_total", pool="tiny") - ended == CALLS_ON_LLAMA
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("how", LEAVINGS)
+async def test_a_real_server_stops_generating_within_a_second(
+    estate: Installation, tiny: LlamaServer, how: Leaving, stream: bool
+) -> None:
+    """G5 on llama.cpp"""
+    await _until_metric(lambda: idle(tiny))
+    async with calling(estate, chat("tiny", stream=stream, max_tokens=4000)) as client:
+        await _until_metric(lambda: not idle(tiny))
+        if stream:
+            await client.until(b'"content":"')
+        leaving = asyncio.create_task(client.leave(how))
+        assert await _until_metric(lambda: idle(tiny)) <= LEFT_S
+        async with asyncio.timeout(2):
+            await leaving
+
+
+def idle(server: LlamaServer) -> bool:
+    with urllib.request.urlopen(f"{server.url}/slots", timeout=10) as answer:
+        return not any(slot["is_processing"] for slot in json.load(answer))
+
+
+async def _cancelled_at_random(
+    place: Installation, model: str, calls: int, *, most_s: float
+) -> None:
+    rng = random.Random(5)
+    room = asyncio.Semaphore(AT_ONCE)
+
+    async def one(number: int, stays_s: float) -> None:
+        body = chat(model, f"call {number}", stream=number % 4 != 0, max_tokens=2000)
+        async with room, calling(place, body) as client:
+            await asyncio.sleep(stays_s)  # the random phase, the subject of this test
+            async with asyncio.timeout(10):
+                await client.leave(LEAVINGS[number % 3])
+
+    await asyncio.gather(*(one(n, rng.uniform(0, most_s)) for n in range(calls)))
+
+
+async def _every_slot_is_free(place: Installation, replica: ScriptedReplica) -> None:
+    """Eight calls at once are dispatched at once: no slot has leaked."""
+    number = len(replica.calls)
+    replica.next(*[SILENT] * 8)
+    clients = [calling(place, chat("scripted", stream=True)) for _ in range(8)]
+    open_ones = [await client.__aenter__() for client in clients]
+    async with asyncio.timeout(5):
+        await replica.arrival(number + 8)
+        await asyncio.gather(*(client.leave("rst") for client in open_ones))
+    await nothing_remains(place, "scripted")
+
+
+async def _until_metric(happened: Callable[[], bool], within_s: float = 10.0) -> float:
+    """Asks over HTTP from a thread. Seconds until it happened."""
+    began_s = time.monotonic()
+    while not await asyncio.to_thread(happened):
+        assert time.monotonic() - began_s < within_s
+        await asyncio.sleep(0.01)
+    return time.monotonic() - began_s
