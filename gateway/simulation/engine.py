@@ -43,12 +43,13 @@ class EngineConfig:
 class EngineRequest:
     """``block_hashes``: chained hashes of the full blocks of prompt and output, in order; may end
     anywhere (the rest is never shared). ``output_tokens`` is where it will stop, known to nobody
-    else."""
+    else. ``client``: whose it is, for engines that schedule by client."""
 
     request_id: str
     prompt_tokens: int
     output_tokens: int
     block_hashes: tuple[int, ...] = ()
+    client: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +112,10 @@ class Engine:
     @property
     def waiting(self) -> int:
         return len(self._waiting)
+
+    @property
+    def kv_ratio(self) -> float:
+        return self.cache.used_ratio
 
     @property
     def in_step(self) -> bool:

@@ -16,8 +16,38 @@ head and an assumed 1.5 ms of CPU.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 _PAIR_FLOPS = 524_288
+
+
+@dataclass(frozen=True, slots=True)
+class StepWork:
+    """What one step computes. ``prefilled``: prompt tokens of ``prefills`` requests."""
+
+    decoding: int
+    prefills: int
+    prefilled: int
+    kv_tokens_read: int
+    pairs: float
+
+
+class StepModel(Protocol):
+    def step_s(self, work: StepWork) -> float: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceStep:
+    """The fleet of the project's scenarios: a base, a share for every running sequence, and prompt
+    tokens at a constant rate. Plain on purpose: the same for everyone who compares policies."""
+
+    base_s: float = 0.020
+    per_sequence_s: float = 0.0001
+    prefill_tps: float = 20_480.0
+
+    def step_s(self, work: StepWork) -> float:
+        sequences = work.decoding + work.prefills
+        return self.base_s + self.per_sequence_s * sequences + work.prefilled / self.prefill_tps
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +71,10 @@ class StepTime:
             + self.per_kv_token_s * kv_tokens_read
             + self.per_pair_s * pairs
         )
+
+    def step_s(self, work: StepWork) -> float:
+        tokens = work.decoding + work.prefilled
+        return self.duration_s(tokens, work.kv_tokens_read, work.pairs)
 
 
 def _vidur(

@@ -1,0 +1,1 @@
+"""Who sends calls, and what do they do with the answers?"""

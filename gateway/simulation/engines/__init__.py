@@ -1,0 +1,1 @@
+"""Engine models: one interface, several loops, each from a published engine."""

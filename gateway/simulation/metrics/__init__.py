@@ -1,0 +1,1 @@
+"""What a run says, in figures. Functions of outcomes only."""

@@ -1,0 +1,1 @@
+"""Published traces as calls: lengths and times only."""
