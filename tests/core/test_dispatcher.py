@@ -49,7 +49,7 @@ class TestGrants:
     def test_a_free_slot_is_granted_at_once(self) -> None:
         (grant,) = grants(dispatcher().submit(ticket(call_id="c"), 5.0))
         assert (grant.call_id, grant.replica, grant.queued_s) == ("c", "r0", 0.0)
-        assert grant.rule == "strict/start_time_fair/least_inflight"
+        assert grant.rule == "strict/start_time_fair/least_inflight/unstarted"
 
     def test_a_release_grants_exactly_one_waiting_call(self) -> None:
         """G18: not all waiters in one wave."""
@@ -76,13 +76,12 @@ class TestGrants:
         with pytest.raises(KeyError):
             pool.release(1, USAGE, 0.0)
 
-    def test_telemetry_changes_nothing(self) -> None:
+    def test_stale_telemetry_changes_nothing(self) -> None:
         """R17: local counts decide."""
         pool = dispatcher()
-        assert (
-            pool.apply(ReplicaTelemetry("r0", 0.0, running=99, waiting=99, kv_ratio=1.0), 0) == []
-        )
-        assert granted_ids(pool.submit(ticket(call_id="c"), 0.0)) == ["c"]
+        old = ReplicaTelemetry("r0", 0.0, running=99, waiting=99, kv_ratio=1.0)
+        assert pool.apply(old, 2.0) == []
+        assert granted_ids(pool.submit(ticket(call_id="c"), 2.0)) == ["c"]
 
 
 class TestWithdraw:

@@ -116,6 +116,9 @@ class PoolModel:
         """May be called again with a later time."""
         while self._events and self._events[0][0] < end_s:
             now_s, _, what, flow, grant_id = heapq.heappop(self._events)
+            if what == "start":
+                self._carry_out(self.dispatcher.first_event(grant_id, now_s), now_s)
+                continue
             if what == "end":
                 self._end(flow, grant_id, now_s)
                 continue
@@ -163,10 +166,11 @@ class PoolModel:
                 flow = self._flow_of.pop(effect.call_id)
                 served = Served(flow.tenant, effect.replica, effect.queued_s, now_s, flow.cost)
                 self.run.calls.append(served)
-                self._at(now_s + self._duration_s(flow), "end", flow, effect.grant_id)
+                started_s = now_s + flow.input_tokens / PREFILL_TPS
+                self._at(started_s, "start", flow, effect.grant_id)
+                self._at(started_s + self._decode_s(flow), "end", flow, effect.grant_id)
             elif isinstance(effect, Refuse):
                 self.run.refused.append(effect)
 
-    def _duration_s(self, flow: Flow) -> float:
-        alone_s = flow.input_tokens / PREFILL_TPS + TOKEN_S * flow.output_tokens
-        return alone_s * self._rng.uniform(0.8, 1.2)
+    def _decode_s(self, flow: Flow) -> float:
+        return TOKEN_S * flow.output_tokens * self._rng.uniform(0.8, 1.2)

@@ -48,6 +48,7 @@ from gateway.core.dispatch.effects import (
 from gateway.core.dispatch.lease import Lease, estimated_cost
 from gateway.core.dispatch.returning import ReturningFlows
 from gateway.core.dispatch.service_account import ServiceAccount
+from gateway.core.dispatch.start_rule import StartRule
 from gateway.core.priority import PriorityClass
 from gateway.core.queues.call import QueuedCall
 from gateway.core.queues.class_order import Choice
@@ -62,7 +63,8 @@ class Dispatcher:
         self._config = config
         self._rng = rng
         self._route = routing_policy(config.routing)
-        self._roster = Roster(config.replicas)
+        self._start = StartRule(config)
+        self._roster = Roster(config.replicas, self._start.is_open)
         self._waiting = WaitingCalls(config)
         self._leases: dict[int, Lease] = {}
         self._returning = ReturningFlows()
@@ -103,11 +105,15 @@ class Dispatcher:
         """The replica answered with any event: the call is in its batch."""
         lease = self._leases[grant_id]
         lease.replica.started(grant_id)
-        return self._expire(now_s)
+        self._start.started(lease.replica.slug)
+        self._roster.refresh(lease.replica)
+        return self._expire(now_s) + self._give_out(now_s)
 
     def progress(self, grant_id: int, output_tokens: int, now_s: float) -> list[Effect]:
         """``output_tokens`` so far in all. Charges what exceeds the estimate."""
         lease = self._leases[grant_id]
+        lease.replica.grew(grant_id, lease.ticket.input_tokens + output_tokens)
+        self._roster.refresh(lease.replica)
         self._correct(lease, lease.cost_so_far(output_tokens))
         return self._expire(now_s)
 
@@ -134,7 +140,7 @@ class Dispatcher:
         """Takes effect with the next decision. Refuses the calls that no replica can serve any
         more."""
         if isinstance(change, ReplicaTelemetry):
-            return self._expire(now_s)
+            return self._sample(change, now_s)
         if isinstance(change, ReplicaHealth):
             opened = self._roster.set_health(change)
         else:
@@ -148,8 +154,11 @@ class Dispatcher:
         return effects + self._give_out(now_s)
 
     def wake(self, now_s: float) -> list[Effect]:
-        """Time alone frees no slot: it only ends waiting."""
-        return self._expire(now_s)
+        """Time ends waiting, and what was held back for a time."""
+        for slug in self._start.released(now_s):
+            if (replica := self._roster.get(slug)) is not None:
+                self._roster.refresh(replica)
+        return self._expire(now_s) + self._give_out(now_s)
 
     def drain(self, now_s: float) -> list[Effect]:
         """Shutdown: every waiting call is refused; those in flight go on."""
@@ -163,7 +172,7 @@ class Dispatcher:
 
     @property
     def next_wake(self) -> float | None:
-        times = (self._waiting.next_expiry_s, self._returning.next_s)
+        times = (self._waiting.next_expiry_s, self._returning.next_s, self._start.next_s)
         return min((time_s for time_s in times if time_s is not None), default=None)
 
     def predicted_wait_s(self, klass: PriorityClass, now_s: float) -> float | None:
@@ -179,6 +188,7 @@ class Dispatcher:
             replica_unstarted={replica.slug: replica.unstarted for replica in self._roster},
             oldest_arrival_s=self._waiting.oldest_arrival_s(),
             service=self._account.service(),
+            foreign_traffic=self._start.foreign_traffic(),
         )
 
     # Steps
@@ -208,11 +218,12 @@ class Dispatcher:
         lease = Lease(ticket, replica, self._waiting.dispatch(choice))
         grant_id = next(self._grant_ids)
         self._leases[grant_id] = lease
-        replica.take(grant_id, ticket.input_tokens + ticket.output_tokens)
+        opened_by = self._start.opened_by(replica)
+        replica.take(grant_id, ticket.input_tokens + ticket.output_tokens, ticket.input_tokens)
         self._roster.refresh(replica)
         self._account.dispatched((ticket.tenant, ticket.klass), call.cost)
         self._drain_rate.dispatched(call.cost, now_s)
-        rule = f"{choice.rule}/{self._config.queue}/{self._config.routing}"
+        rule = f"{choice.rule}/{self._config.queue}/{self._config.routing}/{opened_by}"
         return Grant(ticket.call_id, grant_id, replica.slug, now_s - call.queued_s, rule)
 
     def _correct(self, lease: Lease, cost: float) -> None:
@@ -229,7 +240,15 @@ class Dispatcher:
         ahead = self._waiting.load.cost_ahead(klass)
         return self._drain_rate.predicted_wait_s(ahead, now_s)
 
+    def _sample(self, sample: ReplicaTelemetry, now_s: float) -> list[Effect]:
+        replica = self._roster.get(sample.slug)
+        if replica is not None:
+            self._start.sampled(replica, sample, now_s)
+            self._roster.refresh(replica)
+        return self._expire(now_s) + self._give_out(now_s)
+
     def _configure(self, config: PoolConfig) -> None:
+        self._start.config = config
         self._route = routing_policy(config.routing)
         if config.queue != self._config.queue:
             self._waiting.change_policy(config)

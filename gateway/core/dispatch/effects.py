@@ -6,7 +6,9 @@ the same object from its event heap.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
+from enum import Enum, auto
 
 from gateway.core.priority import PriorityClass
 from gateway.core.reasons import Reason
@@ -30,6 +32,12 @@ class Ticket:
     again: bool = (
         False  # asks for a new grant: before the other calls of its flow, without a new lift
     )
+    end_user: str = ""  # whom the caller serves; "" = it does not say
+    preemptions: int = 0  # grants of this call that were taken back
+    conversation: int = 0  # the same for every turn of one conversation; 0 = unknown
+    prompt_hash: int = 0  # the same for a call and its return after a refusal; 0 = unknown
+    retry_count: int = 0  # the client's own
+    ttft_objective_s: float | None = None  # the caller's own; None = that of the pool
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +58,13 @@ class Grant:
     replica: str
     queued_s: float
     rule: str
+
+
+class Failure(Enum):
+    """Why an attempt ended without content, as far as its replica is the cause."""
+
+    FULL = auto()  # its own 429 or 503
+    ERROR = auto()  # another 5xx, or a timeout
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,17 +98,45 @@ class ReplicaConfig:
 
 @dataclass(frozen=True, slots=True)
 class PoolConfig:
-    """Everything an operator can change at run time. Applying it loses no queued call."""
+    """Everything an operator can change at run time. Applying it loses no queued call. Tuples hold
+    one value per class."""
 
     replicas: tuple[ReplicaConfig, ...]
     weights: dict[str, float]  # tenant -> weight; absent = 1
     routing: str = "least_inflight"
     queue: str = "start_time_fair"
+    # How much may wait, and how long
     queue_calls_per_tenant: int = 500
     queue_bytes_per_tenant: int = 64 * 1024 * 1024
     queue_calls_per_class: int = 5_000
     queue_bytes_per_class: int = 1024 * 1024 * 1024
-    wait_limit_s: tuple[float, float, float] = (30.0, 60.0, 300.0)  # by class
+    wait_limit_s: tuple[float, float, float] = (30.0, 60.0, 300.0)
+    # When a replica is given another call: see start_rule
+    unstarted_calls: int = 3
+    step_budget_tokens: int = 2_048
+    kv_in_flight_ratio: float = 1.3
+    brake_waiting_calls: int = 4
+    # Which class goes next: see class_order, holdback
+    batch_every: int = 20  # 0 = never
+    aged_every: int = 10  # 0 = never
+    aged_after_s: tuple[float, float, float] = (math.inf, 30.0, 120.0)
+    holdback_s: float = 3.0
+    holdback_ratio: tuple[float, float, float] = (1.0, 0.9, 0.7)
+    # Taking back batch calls in flight: see preemption
+    preempt_after_s: float = 0.5
+    preemptions_per_call: int = 2  # 0 = never
+    preempt_waste_ratio: float = 0.03
+    # Refusing because of load: see shedding, bookings
+    ttft_objective_s: tuple[float, float, float] = (2.0, 10.0, math.inf)
+    tpot_objective_s: float | None = None
+    shed_wait_ratio: float = 4.0  # of the TTFT objective; 0 = shed nothing
+    standing_queue_ratio: float = 0.25  # of the TTFT objective; 0 = no back-stop
+    longest_retry_s: float = 60.0
+    # Slots of a replica: see adaptive_slots
+    adaptive_slots: bool = True
+    most_slots: int = 0  # above the configured slots; 0 = never above
+    # Part of one replica's batch that a tenant may hold while others wait: see batch_share
+    batch_share_ratio: float = 1.25  # of its weight share; 0 = all of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,3 +171,7 @@ class PoolView:
     oldest_arrival_s: float | None
     service: dict[str, float]  # tenant -> service cost dispatched and corrected, since start
     replica_unstarted: dict[str, int] = field(default_factory=dict)  # no upstream event yet
+    saturation_ratio: float = 0.0  # 1 = full; see saturation
+    fair_share: dict[str, float] = field(default_factory=dict)  # tenant -> entitled slots
+    booked_calls: int = 0  # refused calls that were promised a place
+    foreign_traffic: frozenset[str] = frozenset()  # replicas that run calls of somebody else

@@ -19,9 +19,11 @@ class Replica:
     config: ReplicaConfig
     health: ReplicaHealth
     in_flight_tokens: int = 0
+    unstarted_prompt_tokens: int = 0
     last_grant_id: int = 0
+    slot_limit: int | None = None  # as found out at run time; None = as configured
     _tokens: dict[int, int] = field(default_factory=dict)  # grant -> tokens
-    _unstarted: set[int] = field(default_factory=set)
+    _unstarted: dict[int, int] = field(default_factory=dict)  # grant -> prompt tokens
 
     @property
     def slug(self) -> str:
@@ -36,8 +38,9 @@ class Replica:
         """As limited now: none while it may not be given new calls, few while it starts."""
         if not self.health.admits:
             return 0
-        cap = self.health.slot_cap
-        return self.config.slots if cap is None else min(cap, self.config.slots)
+        cap, limit = self.health.slot_cap, self.slot_limit
+        slots = self.config.slots if limit is None else limit
+        return slots if cap is None else min(cap, slots)
 
     @property
     def in_flight(self) -> int:
@@ -52,17 +55,24 @@ class Replica:
     def has_free_slot(self) -> bool:
         return self.in_flight < self.slots
 
-    def take(self, grant_id: int, tokens: int) -> None:
+    def take(self, grant_id: int, tokens: int, prompt_tokens: int = 0) -> None:
         assert self.has_free_slot
         assert grant_id not in self._tokens
         self._tokens[grant_id] = tokens
-        self._unstarted.add(grant_id)
+        self._unstarted[grant_id] = prompt_tokens
+        self.unstarted_prompt_tokens += prompt_tokens
         self.in_flight_tokens += tokens
         self.last_grant_id = grant_id
 
     def started(self, grant_id: int) -> None:
-        self._unstarted.discard(grant_id)
+        self.unstarted_prompt_tokens -= self._unstarted.pop(grant_id, 0)
+
+    def grew(self, grant_id: int, tokens: int) -> None:
+        """The call holds more tokens than was expected."""
+        more = max(0, tokens - self._tokens[grant_id])
+        self._tokens[grant_id] += more
+        self.in_flight_tokens += more
 
     def free(self, grant_id: int) -> None:
         self.in_flight_tokens -= self._tokens.pop(grant_id)
-        self._unstarted.discard(grant_id)
+        self.started(grant_id)

@@ -1,7 +1,8 @@
-"""The replicas of one pool: which may be given calls, which have a free slot.
+"""The replicas of one pool: which may be given calls, which may be given one now.
 
 Invariants: ``admitting`` and ``free`` hold exactly the slugs of present replicas that admit calls
-and that have a free slot; ``free`` is a subset of ``admitting``. A replica of which no health was
+and that are open (a free slot, and what else the rule of dispatch asks for); ``free`` is a subset
+of ``admitting``. A replica of which no health was
 told admits calls. What was told is kept by slug, since it may cross the configuration: a replica
 that is enabled again is as healthy as it was last said to be. (One small value per slug that ever
 was.)
@@ -9,7 +10,7 @@ was.)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from gateway.core.dispatch.effects import ReplicaConfig, ReplicaHealth
 from gateway.core.queues.lane import Lane
@@ -17,7 +18,14 @@ from gateway.core.routing.replica import Replica
 
 
 class Roster:
-    def __init__(self, configs: Iterable[ReplicaConfig]) -> None:
+    """``is_open``: may this replica be given a call now? At least: it has a free slot."""
+
+    def __init__(
+        self,
+        configs: Iterable[ReplicaConfig],
+        is_open: Callable[[Replica], bool] = lambda replica: replica.has_free_slot,
+    ) -> None:
+        self._is_open = is_open
         self._replicas: dict[str, Replica] = {}
         self._told: dict[str, ReplicaHealth] = {}
         self.admitting: set[str] = set()
@@ -26,6 +34,9 @@ class Roster:
 
     def __iter__(self) -> Iterator[Replica]:
         return iter(self._replicas.values())
+
+    def get(self, slug: str) -> Replica | None:
+        return self._replicas.get(slug)
 
     def configure(self, configs: Iterable[ReplicaConfig]) -> frozenset[str]:
         """Adds, changes and removes replicas. Returns the slugs that admit calls and did not
@@ -42,7 +53,7 @@ class Roster:
             else:
                 replica.config = config
         self.admitting = {replica.slug for replica in self if replica.admits}
-        self.free = {replica.slug for replica in self if replica.has_free_slot}
+        self.free = {replica.slug for replica in self if self._is_open(replica)}
         return frozenset(self.admitting) - before
 
     def set_health(self, health: ReplicaHealth) -> frozenset[str]:
@@ -58,7 +69,7 @@ class Roster:
         return frozenset({health.slug}) if opened else frozenset()
 
     def candidates(self, lane: Lane) -> list[Replica]:
-        """Replicas with a free slot that may run the calls of ``lane``, in the order of
+        """Open replicas that may run the calls of ``lane``, in the order of
         configuration."""
         if len(self.free) == 1:
             return [self._replicas[slug] for slug in self.free if lane.admits(slug)]
@@ -69,8 +80,8 @@ class Roster:
         ]
 
     def refresh(self, replica: Replica) -> None:
-        """After ``replica`` took or freed a slot. A replica that is no longer present is none of
-        ours."""
+        """After something changed that ``is_open`` looks at. A replica that is no longer present is
+        none of ours."""
         if self._replicas.get(replica.slug) is not replica:
             return
-        (self.free.add if replica.has_free_slot else self.free.discard)(replica.slug)
+        (self.free.add if self._is_open(replica) else self.free.discard)(replica.slug)
