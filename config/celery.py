@@ -71,6 +71,7 @@ app.conf.update(
     beat_scheduler="django_celery_beat.schedulers:DatabaseScheduler",
     beat_schedule={
         "workers.sweep": {"task": "workers.sweep", "schedule": 5.0, "options": {"expires": 10}},
+        "workers.upkeep": {"task": "workers.upkeep", "schedule": 60.0, "options": {"expires": 50}},
         "workers.clean": {"task": "workers.clean", "schedule": 300.0, "options": {"expires": 60}},
     },
     timezone="UTC",

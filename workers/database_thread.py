@@ -23,7 +23,7 @@ class DatabaseThread:
         return await loop.run_in_executor(self._thread, partial(_fresh, work, args, kwargs))
 
     async def close(self) -> None:
-        await self.run(connection.close)
+        await self.run(lambda: connection.close())  # that of the thread, not of the caller
         self._thread.shutdown(wait=False)
 
 

@@ -22,6 +22,7 @@ from django.db import DatabaseError
 from gateway.core.clock import Clock
 from workers.calls import Broken, NoCapacity, Outcome
 from workers.database_thread import DatabaseThread
+from workers.pace import Pace
 from workers.results import Answer, Part, recovered
 from workers.services import batches, lines
 from workers.services.lines import ATTEMPTS, Lease, LeasedLine, SettledLine
@@ -65,9 +66,8 @@ class ChunkRun:
         self._clock = clock
         self._database = DatabaseThread()
         self._running: set[asyncio.Task[Outcome]] = set()
-        self._limit = bounds.at_once
-        self._since_refusal = 0
-        self._resume_s = 0.0
+        self._pace = Pace(bounds.at_once)
+        self._started_s: dict[int, float] = {}
         self._alone = False
         self._dry = False
         self._recovered: dict[str, dict[int, SettledLine]] = {}
@@ -96,14 +96,12 @@ class ChunkRun:
             elif self._dry or self._clock.monotonic() >= self._end_s:
                 return
             else:
-                await asyncio.sleep(max(0.0, self._resume_s - self._clock.monotonic()))
+                await asyncio.sleep(self._pace.wait_s(self._clock.monotonic()))
 
     async def _start_some(self) -> None:
         now_s = self._clock.monotonic()
-        if self._dry or self._alone or now_s < self._resume_s or now_s >= self._end_s:
-            return
-        free = self._limit - len(self._running)
-        if free <= 0:
+        free = self._pace.free(len(self._running), now_s)
+        if not free or self._dry or self._alone or now_s >= self._end_s:
             return
         idle = not self._running
         taken = await self._database.run(
@@ -114,6 +112,7 @@ class ChunkRun:
         self._alone = any(line.is_suspect for line in fresh)
         for line in fresh:
             work = self._call(line)
+            self._started_s[line.line_no] = self._clock.monotonic()
             task = asyncio.create_task(work, name=f"{self._lease.batch_id} line {line.line_no}")
             self._running.add(task)
 
@@ -144,8 +143,9 @@ class ChunkRun:
         return bytes(msgspec.json.decode(raw, type=Envelope).body)
 
     async def _collect(self, part: Part) -> None:
+        pause_s = self._pace.wait_s(self._clock.monotonic()) or None
         done, self._running = await asyncio.wait(
-            self._running, return_when=asyncio.FIRST_COMPLETED, timeout=self._until_resume()
+            self._running, return_when=asyncio.FIRST_COMPLETED, timeout=pause_s
         )
         if not done:
             return
@@ -155,14 +155,10 @@ class ChunkRun:
         if final:
             settled = await asyncio.to_thread(part.append, final)
             await self._database.run(lines.settle, of=self._lease, lines=settled)
-            self._relax(len(final))
+            self._pace.answered(len(final))
         for outcome in outcomes:
             if _final(outcome) is None:
                 await self._give_back(outcome)
-
-    def _until_resume(self) -> float | None:
-        wait_s = self._resume_s - self._clock.monotonic()
-        return wait_s if wait_s > 0 else None
 
     async def _give_back(self, outcome: Outcome) -> None:
         now = self._now()
@@ -170,7 +166,9 @@ class ChunkRun:
             until = now + timedelta(seconds=outcome.wait_s)
             await self._return(outcome.line, until, counts=False)
             await self._database.run(batches.pause, batch_id=self._lease.batch_id, until=until)
-            self._tighten(outcome.wait_s)
+            started_s = self._started_s[outcome.line.line_no]
+            self._pace.refused(started_s, outcome.wait_s, self._clock.monotonic())
+            self._dry = self._dry or outcome.wait_s > LONGEST_OWN_WAIT_S
         elif isinstance(outcome, Broken):
             line = outcome.line
             until = now + timedelta(seconds=BACK_OFF_S * line.attempt)
@@ -180,21 +178,6 @@ class ChunkRun:
         await self._database.run(
             lines.give_back, of=self._lease, line_no=line.line_no, not_before=until, counts=counts
         )
-
-    def _tighten(self, wait_s: float) -> None:
-        """Once per pause, however many lines were refused together."""
-        now_s = self._clock.monotonic()
-        if now_s >= self._resume_s:
-            self._limit = max(1, self._limit // 2)
-            self._since_refusal = 0
-        self._resume_s = max(self._resume_s, now_s + wait_s)
-        self._dry = self._dry or wait_s > LONGEST_OWN_WAIT_S
-
-    def _relax(self, answers: int) -> None:
-        self._since_refusal += answers
-        if self._since_refusal >= self._limit:
-            self._since_refusal = 0
-            self._limit = min(self._bounds.at_once, self._limit + 1)
 
     async def _beat(self) -> None:
         while True:

@@ -16,6 +16,8 @@ from django.conf import settings
 from django.utils import timezone
 
 from gateway.core.clock import SystemClock
+from tenants.actors import Actor
+from tenants.services import upkeep
 from workers import messages, selectors
 from workers.calls import Caller, GatewayCalls
 from workers.models import Batch, Status
@@ -26,7 +28,6 @@ from workers.settings import WorkersSettings
 from workers.storage import Storage
 
 OWN: WorkersSettings = settings.FAIRWAY_WORKERS
-STORAGE = Storage(OWN.files_dir)
 CHUNK_LIMIT_S = int(OWN.chunk_s + OWN.line_timeout_s + 60)
 CHECK_LIMIT_S = 80  # shorter than a claim
 
@@ -35,7 +36,7 @@ CHECK_LIMIT_S = 80  # shorter than a claim
 def validate(batch_id: str) -> None:
     now = timezone.now()
     batch = batches.claim(batch_id=batch_id, statuses=(Status.VALIDATING,), now=now)
-    if batch is not None and checking.check(batch=batch, storage=STORAGE, now=timezone.now()):
+    if batch is not None and checking.check(batch=batch, storage=_storage(), now=timezone.now()):
         for _ in range(OWN.runners):
             messages.send(messages.RUN, batch_id)
 
@@ -56,10 +57,10 @@ def close(batch_id: str) -> None:
         return  # the sweep comes back
     batch = batches.claim(batch_id=batch_id, statuses=closing.CLOSING, now=now)
     if batch is not None:
-        closing.close(batch=batch, storage=STORAGE, now=timezone.now())
+        closing.close(batch=batch, storage=_storage(), now=timezone.now())
 
 
-@shared_task(name="workers.sweep", ignore_result=True)
+@shared_task(name="workers.sweep")
 def sweep() -> None:
     sweeping.sweep(now=timezone.now())
 
@@ -67,16 +68,26 @@ def sweep() -> None:
 @shared_task(name="workers.clean")
 def clean() -> None:
     now = timezone.now()
-    files.delete_expired(storage=STORAGE, now=now)
-    sweeping.forget_old(storage=STORAGE, now=now)
-    STORAGE.sweep(selectors.file_ids())
+    files.delete_expired(storage=_storage(), now=now)
+    sweeping.forget_old(storage=_storage(), now=now)
+    _storage().sweep(selectors.file_ids())
+
+
+@shared_task(name="workers.upkeep")
+def tenants_upkeep() -> None:
+    upkeep.expire_credit(actor=Actor.system("upkeep"))
+    upkeep.purge_ledger()
 
 
 async def _run_chunk(batch: Batch) -> bool:
     caller = Caller(batch.tenant, batch.key_id, batch.batch_id, batch.endpoint)
-    place = Place(STORAGE.path(batch.input_file_id), STORAGE.results(batch.batch_id))
+    place = Place(_storage().path(batch.input_file_id), _storage().results(batch.batch_id))
     bounds = Bounds(OWN.lines_at_once, OWN.chunk_s, OWN.heartbeat_s)
     lease = Lease(batch.batch_id, uuid.uuid4().hex)
     url, secret = OWN.calls_url, OWN.secret_key
     async with GatewayCalls(url, secret, caller, OWN.line_timeout_s) as calls:
         return await ChunkRun(lease, place, calls, bounds=bounds, clock=SystemClock()).run()
+
+
+def _storage() -> Storage:
+    return Storage(OWN.files_dir)

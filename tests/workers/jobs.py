@@ -17,8 +17,9 @@ from typing import Any
 
 from openai import OpenAI
 
-from tests.e2e.installation import MODEL, ROOT, Installation, installed
+from tests.e2e.installation import ROOT, Installation, installed
 from tests.servers import wait_until
+from tests.workers.batches import jsonl
 
 CELERY = (sys.executable, "-m", "celery", "-A", "config.celery")
 QUICK = {
@@ -90,16 +91,6 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-
-
-def request(custom_id: str, **body: Any) -> dict[str, Any]:
-    chat = {"model": MODEL, "max_tokens": 4, "messages": [{"role": "user", "content": "hi"}]}
-    url = "/v1/chat/completions"
-    return {"custom_id": custom_id, "method": "POST", "url": url, "body": chat | body}
-
-
-def jsonl(requests: list[dict[str, Any]]) -> bytes:
-    return b"".join(json.dumps(one).encode() + b"\n" for one in requests)
 
 
 def submitted(client: OpenAI, requests: list[dict[str, Any]]) -> Any:

@@ -17,7 +17,7 @@ from tenants.services.transactions import transactional
 from workers import messages, selectors
 from workers.errors import conflict, no_room, wrong
 from workers.ids import new_id
-from workers.models import Batch, LineState, Purpose, Status
+from workers.models import Batch, BatchLine, LineState, Purpose, Status
 
 CLAIM_S = 90.0
 CANCELLABLE = (Status.VALIDATING, Status.IN_PROGRESS)
@@ -90,16 +90,20 @@ def pause(*, batch_id: str, until: datetime) -> None:
 
 
 def begin_closing(*, batch_id: str, now: datetime) -> bool:
-    """Whether it is now to be closed: every line is settled, or the window is over."""
+    """Whether it is to be closed: every line is settled, the window is over, or it was cancelled
+    and nothing runs any more."""
     rows = Batch.objects.filter(pk=batch_id, status=Status.IN_PROGRESS)
     settled = rows.filter(total=F("completed") + F("failed"))
     closing = {"status": Status.FINALIZING, "finalizing_at": now, "busy_until": None}
     if settled.update(closing_as=Status.COMPLETED, **closing):
         return True
     over = rows.filter(expires_at__lte=now)
-    return bool(over.update(closing_as=Status.EXPIRED, **closing))
+    if over.update(closing_as=Status.EXPIRED, **closing):
+        return True
+    cancelled = Batch.objects.filter(pk=batch_id, status=Status.CANCELLING)
+    return cancelled.exists() and not has_running_lines(batch_id=batch_id, now=now)
 
 
 def has_running_lines(*, batch_id: str, now: datetime) -> bool:
-    rows = Batch.objects.get(pk=batch_id).lines
-    return rows.filter(state=LineState.LEASED, lease_until__gte=now).exists()
+    rows = BatchLine.objects.filter(batch_id=batch_id, state=LineState.LEASED)
+    return rows.filter(lease_until__gte=now).exists()

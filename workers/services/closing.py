@@ -15,6 +15,7 @@ from datetime import datetime
 from pathlib import Path
 
 from django.db import transaction
+from django.db.models import F
 
 from tenants.services.transactions import transactional
 from workers import results
@@ -38,6 +39,9 @@ CODES = {Status.EXPIRED: "batch_expired", Status.CANCELLED: "batch_cancelled"}
 
 def close(*, batch: Batch, storage: Storage, now: datetime) -> bool:
     """``batch`` has been claimed and no line of it runs. False: somebody else was first."""
+    if not Batch.objects.filter(pk=batch.batch_id, status__in=CLOSING).exists():
+        return False
+    _fail_open_lines(batch)
     with ExitStack() as stack:
         outputs = [stack.enter_context(_Output(storage)) for _ in range(2)]
         directory = storage.results(batch.batch_id)
@@ -50,6 +54,19 @@ def close(*, batch: Batch, storage: Storage, now: datetime) -> bool:
             transaction.on_commit(lambda: storage.forget_results(batch.batch_id))
             return True
     return False
+
+
+@transactional
+def _fail_open_lines(batch: Batch) -> None:
+    """From here on nobody can settle them, however late."""
+    is_open = (LineState.WAITING, LineState.LEASED)
+    rows = BatchLine.objects.filter(batch_id=batch.batch_id, state__in=is_open)
+    if batch.in_progress_at is None:
+        rows.delete()  # cancelled while it was validated: they were never counted
+        return
+    code = CODES.get(Status(batch.closing_as), EXHAUSTED)
+    failed = rows.update(state=LineState.FAILED, error_code=code, lease_until=None)
+    Batch.objects.filter(pk=batch.batch_id).update(failed=F("failed") + failed)
 
 
 @transactional
@@ -84,15 +101,14 @@ def _terms(batch: Batch, word: str) -> FileTerms:
 
 
 def _result_lines(batch: Batch, directory: Path) -> Iterator[tuple[bool, bytes]]:
-    unanswered = CODES.get(Status(batch.closing_as), EXHAUSTED)
     with _Parts(directory) as parts:
         rows = BatchLine.objects.filter(batch_id=batch.batch_id).order_by("line_no")
         for row in rows.iterator(chunk_size=READ_AT_ONCE):
             if row.part:
                 yield row.state == LineState.COMPLETED, parts.result(row)
             else:
-                code = row.error_code or unanswered
-                yield False, results.error_line(row.custom_id, code, EXPLANATIONS[code])
+                text = EXPLANATIONS[row.error_code]
+                yield False, results.error_line(row.custom_id, row.error_code, text)
 
 
 class _Parts:

@@ -17,11 +17,13 @@ from django.db.models import F, Q, QuerySet
 
 from tenants.services.transactions import transactional
 from workers.models import Batch, BatchLine, LineState, Status
+from workers.settings import WorkersSettings
 from workers.usage import TokenUsage
 from workers.validation import FoundLine
 
 ATTEMPTS = 3
 SUSPECT_DEATHS = 2
+HEARTBEATS_MISSED = 2  # before a worker counts as gone and another may start beside it
 INSERTED_AT_ONCE = 1000
 EXHAUSTED = "attempts_exhausted"
 
@@ -83,17 +85,20 @@ def lease(*, of: Lease, most: int, may_be_alone: bool, now: datetime) -> list[Le
     if not _runs(of.batch_id, now):
         return []
     take_over_expired(batch_id=of.batch_id, now=now)
+    if len(workers_at(batch_id=of.batch_id, now=now) - {of.token}) >= _own().runners:
+        return []
     ready = _lines(of.batch_id, LineState.WAITING).filter(
         Q(not_before=None) | Q(not_before__lte=now)
     )
     rows = list(_locked(ready.filter(deaths__lt=SUSPECT_DEATHS))[:most])
     if not rows and may_be_alone:
         rows = list(_locked(ready)[:1])
-    until = now + timedelta(seconds=settings.FAIRWAY_WORKERS.lease_s)
+    until = now + timedelta(seconds=_own().lease_s)
     taken = [row for row in rows if _take(row, of.token, until)]
     return [_leased(row) for row in taken]
 
 
+@transactional
 def take_over_expired(*, batch_id: str, now: datetime) -> None:
     """Lines of dead workers wait again, or fail when they had all their attempts."""
     expired = _lines(batch_id, LineState.LEASED).filter(lease_until__lt=now)
@@ -104,8 +109,17 @@ def take_over_expired(*, batch_id: str, now: datetime) -> None:
     expired.update(state=LineState.WAITING, deaths=F("deaths") + 1, lease_until=None)
 
 
+def workers_at(*, batch_id: str, now: datetime) -> set[str]:
+    """Tokens of the workers that have lines in flight and have lately shown that they live."""
+    seen_at = now - timedelta(seconds=HEARTBEATS_MISSED * _own().heartbeat_s)
+    alive = _lines(batch_id, LineState.LEASED).filter(
+        lease_until__gte=seen_at + timedelta(seconds=_own().lease_s)
+    )
+    return set(alive.order_by().values_list("lease_token", flat=True).distinct())
+
+
 def renew(*, of: Lease, now: datetime) -> None:
-    until = now + timedelta(seconds=settings.FAIRWAY_WORKERS.lease_s)
+    until = now + timedelta(seconds=_own().lease_s)
     _held(of).update(lease_until=until)
 
 
@@ -157,6 +171,11 @@ def _take(row: BatchLine, token: str, until: datetime) -> int:
     return unchanged.update(
         state=LineState.LEASED, lease_token=token, lease_until=until, attempts=F("attempts") + 1
     )
+
+
+def _own() -> WorkersSettings:
+    own: WorkersSettings = settings.FAIRWAY_WORKERS
+    return own
 
 
 def _leased(row: BatchLine) -> LeasedLine:

@@ -51,12 +51,11 @@ def _needed(batch: Batch, now: datetime) -> list[str]:
 def _missing_runners(batch: Batch, now: datetime) -> int:
     if batch.paused_until is not None and batch.paused_until > now:
         return 0
-    rows = BatchLine.objects.filter(batch_id=batch.batch_id)
     ready = Q(not_before=None) | Q(not_before__lte=now)
-    if not rows.filter(ready, state=LineState.WAITING).exists():
+    rows = BatchLine.objects.filter(ready, batch_id=batch.batch_id, state=LineState.WAITING)
+    if not rows.exists():
         return 0
-    leased = rows.filter(state=LineState.LEASED)
-    at_it = leased.values_list("lease_token", flat=True).distinct().count()
+    at_it = len(lines.workers_at(batch_id=batch.batch_id, now=now))
     missing = max(0, settings.FAIRWAY_WORKERS.runners - at_it)
     return missing if missing and _not_sent_lately(batch, now) else 0
 

@@ -1,0 +1,159 @@
+"""Real processes: gateway, replica, Celery worker and beat, the official client, both brokers."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+
+from tests.servers import wait_until
+from tests.workers.batches import request
+from tests.workers.jobs import Jobs, counted, finished, jobs, kill_group, results, submitted, until
+
+LINES = 200
+
+
+def requests(count: int, **body: Any) -> list[dict[str, Any]]:
+    return [request(f"r{n}", **body) for n in range(1, count + 1)]
+
+
+@pytest.fixture(scope="module", params=["files", "redis"])
+def site(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Jobs]:
+    """An installation whose messages travel in files, or through Redis."""
+    settings = {}
+    if request.param == "redis":
+        server = request.getfixturevalue("redis_server")
+        server.flush()
+        settings["REDIS_URL"] = server.url
+    with jobs(tmp_path_factory.mktemp("jobs"), **settings) as running:
+        running.start_beat()
+        yield running
+
+
+@pytest.fixture
+def worker(site: Jobs) -> Iterator[Jobs]:
+    process = site.start_worker()
+    yield site
+    kill_group(process)
+
+
+def ledger(site: Jobs, batch_id: str) -> Counter[int]:
+    """How many completed calls each line has in the ledger."""
+    with sqlite3.connect(site.place.var / "fairway.sqlite3") as database:
+        rows = database.execute(
+            "SELECT line_no FROM tenants_ledgercall WHERE batch_id = ? AND outcome = 'completed'",
+            (batch_id,),
+        ).fetchall()
+    return Counter(row[0] for row in rows)
+
+
+def test_a_batch_completes_with_every_custom_id_once(worker: Jobs) -> None:
+    client = worker.client
+    batch = finished(client, submitted(client, requests(LINES)).id)
+    assert (batch.status, batch.error_file_id) == ("completed", None)
+    lines = results(client, batch.output_file_id)
+    assert counted(lines) == dict.fromkeys((f"r{n}" for n in range(1, LINES + 1)), 1)
+    usage = [line["response"]["body"]["usage"] for line in lines]
+    assert batch.usage.output_tokens == sum(one["completion_tokens"] for one in usage) > 0
+    assert batch.usage.input_tokens == sum(one["prompt_tokens"] for one in usage) > 0
+    wait_until(lambda: len(ledger(worker, batch.id)) == LINES, "the ledger")
+    assert set(ledger(worker, batch.id).values()) == {1}
+
+
+def test_mistakes_are_told_by_line_and_nothing_runs(worker: Jobs) -> None:
+    client = worker.client
+    wished = [*requests(2), request("bad", max_tokens=-1), request("r1")]
+    batch = finished(client, submitted(client, wished).id)
+    assert batch.status == "failed"
+    assert [(error.line, error.param) for error in batch.errors.data] == [
+        (3, "body.max_tokens"),
+        (4, "custom_id"),
+    ]
+    assert not ledger(worker, batch.id)
+
+
+def test_a_stranger_finds_nothing(worker: Jobs) -> None:
+    batch = submitted(worker.client, requests(1))
+    stranger = worker.stranger
+    for look in (
+        lambda: stranger.batches.retrieve(batch.id),
+        lambda: stranger.batches.cancel(batch.id),
+        lambda: stranger.files.retrieve(batch.input_file_id),
+        lambda: stranger.files.content(batch.input_file_id),
+        lambda: stranger.files.delete(batch.input_file_id),
+    ):
+        with pytest.raises(openai.NotFoundError):
+            look()
+    assert [one.id for one in stranger.files.list().data] == []
+
+
+def test_cancelling_stops_it_and_delivers_what_there_is(worker: Jobs) -> None:
+    """Row 72."""
+    client = worker.client
+    batch = submitted(client, requests(400, max_tokens=40))
+    until(client, batch.id, lambda one: one.request_counts.completed >= 10)
+    assert client.batches.cancel(batch.id).status in ("cancelling", "cancelled")
+    batch = finished(client, batch.id)
+    assert batch.status == "cancelled"
+    output = results(client, batch.output_file_id)
+    errors = results(client, batch.error_file_id)
+    assert 10 <= len(output) < 400
+    assert set(counted(output + errors).values()) == {1}
+    assert len(output) + len(errors) == 400
+    assert {line["error"]["code"] for line in errors} == {"batch_cancelled"}
+
+
+def test_a_batch_survives_its_worker(site: Jobs) -> None:
+    """Rows 65, 66, 70: kill -9 of the whole worker in the middle; no line is lost or told twice."""
+    client = site.client
+    first = site.start_worker()
+    batch = submitted(client, requests(LINES, max_tokens=20))
+    until(client, batch.id, lambda one: one.request_counts.completed >= 20)
+    kill_group(first)
+    second = site.start_worker()
+    batch = finished(client, batch.id)
+    kill_group(second)
+    assert batch.status == "completed"
+    lines = results(client, batch.output_file_id)
+    assert counted(lines) == dict.fromkeys((f"r{n}" for n in range(1, LINES + 1)), 1)
+
+
+def test_a_batch_survives_the_loss_of_its_messages(
+    site: Jobs, request: pytest.FixtureRequest
+) -> None:
+    """Row 69: the rows say what is to be done."""
+    client = site.client
+    batch = submitted(client, requests(20))
+    _lose_messages(site, request)
+    worker = site.start_worker()
+    batch = finished(client, batch.id, 30)
+    kill_group(worker)
+    assert (batch.status, batch.request_counts.completed) == ("completed", 20)
+
+
+def _lose_messages(site: Jobs, request: pytest.FixtureRequest) -> None:
+    if "REDIS_URL" in site.place.env:
+        request.getfixturevalue("redis_server").flush()
+    for message in Path(site.place.var / "broker" / "messages").glob("*.msg"):
+        message.unlink(missing_ok=True)
+
+
+def test_no_prompt_in_logs_messages_or_database(worker: Jobs) -> None:
+    """S26."""
+    client = worker.client
+    canary = "canary-4711"
+    chat = [{"role": "user", "content": canary}]
+    finished(client, submitted(client, requests(3, messages=chat)).id)
+    found = [
+        path.name
+        for path in worker.place.var.rglob("*")
+        if path.is_file() and "files" not in path.parts and canary.encode() in path.read_bytes()
+    ]
+    assert found == []
