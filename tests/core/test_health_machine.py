@@ -310,3 +310,20 @@ def test_any_order_of_evidence_keeps_the_rules(seed: int) -> None:
         assert health.admits == (made.state not in (HealthState.DOWN, HealthState.EJECTED))
         assert health.slot_cap is None or 0 <= health.slot_cap <= 8
         assert made.next_probe_s <= now_s + 5.0
+
+
+def test_replica_in_doubt_gets_no_calls_until_its_probe_has_answered() -> None:
+    """R14: failing fast, it would look idle."""
+    made = machine()
+    made.connection_failed(1.0)
+    assert (made.health(1.0).admits, made.health(1.0).slot_cap) == (True, 0)
+    made.probe_passed(1.1)
+    assert made.health(1.1).slot_cap is None
+
+
+def test_doubt_ends_after_a_second_when_no_probe_answers() -> None:
+    made = machine()
+    made.connection_failed(1.0)
+    assert made.next_wake_s(1.0) == 1.0
+    assert made.health(1.99).slot_cap == 0
+    assert made.health(2.0).slot_cap is None

@@ -14,7 +14,9 @@ pass, it is *ejected* for a time. It comes back through a trial.
 
 Evidence
   * A refused or reset connection of a call starts a probe at once; if that and another 200 ms later
-    fail, the replica is down. Otherwise two failed probes in a row, 5 s apart, are needed.
+    fail, the replica is down. Otherwise two failed probes in a row, 5 s apart, are needed. Until
+    the probe has answered, at most 1 s, it gets no new calls: failing fast, it would look idle and
+    draw every call of its pool.
   * A probe that is refused always counts. One that is merely late (3 s) does not while streams of
     this replica make progress: a busy server may miss a probe.
   * Calls fail by a 5xx or a timeout before their first token, 5 in a row without a success between;
@@ -44,6 +46,7 @@ from gateway.core.dispatch.effects import ReplicaHealth
 PROBE_INTERVAL_S = 5.0
 PROBE_TIMEOUT_S = 3.0
 SUSPECT_INTERVAL_S = 0.2
+SUSPECT_HOLD_S = 1.0
 PROBES_TO_FAIL = 2
 PROBES_TO_RETURN = 2
 CALLS_TO_EJECT = 5
@@ -83,6 +86,7 @@ class ReplicaHealthMachine:
         self._ejections = 0
         self._ejected_until_s = now_s
         self._full_until_s = now_s
+        self._held_until_s = now_s
         self._progress_s: float | None = None
         self._cap = slots
 
@@ -93,9 +97,10 @@ class ReplicaHealthMachine:
         return self.state not in _ABSENT
 
     def health(self, now_s: float) -> ReplicaHealth:
-        """For the dispatcher. A full replica admits, later: cap 0 lets calls wait for it."""
+        """For the dispatcher. A full replica, and one in doubt, admit later: cap 0 lets calls wait
+        for it."""
         self.tick(now_s)
-        if now_s < self._full_until_s:
+        if now_s < self._closed_until_s:
             return ReplicaHealth(self._slug, self.admits, 0)
         if self.state is HealthState.HALF_OPEN:
             return ReplicaHealth(self._slug, True, 1)
@@ -108,8 +113,8 @@ class ReplicaHealthMachine:
         times = [self.next_probe_s]
         if self.state is HealthState.EJECTED:
             times.append(self._ejected_until_s)
-        if now_s < self._full_until_s:
-            times.append(self._full_until_s)
+        if now_s < self._closed_until_s:
+            times.append(self._closed_until_s)
         return min(times)
 
     def tick(self, now_s: float) -> None:
@@ -126,6 +131,7 @@ class ReplicaHealthMachine:
     def probe_passed(self, now_s: float) -> None:
         self.tick(now_s)
         self._suspect = False
+        self._held_until_s = now_s
         self._probes_failed = 0
         self._probes_passed += 1
         self.next_probe_s = now_s + PROBE_INTERVAL_S
@@ -150,6 +156,7 @@ class ReplicaHealthMachine:
     def connection_failed(self, now_s: float) -> None:
         """A call could not connect, or its connection was reset."""
         self.tick(now_s)
+        self._held_until_s = now_s + SUSPECT_HOLD_S
         if not self._suspect and self.state is not HealthState.DOWN:
             self._suspect = True
             self._probes_failed = 0
@@ -198,6 +205,10 @@ class ReplicaHealthMachine:
 
     # Transitions
 
+    @property
+    def _closed_until_s(self) -> float:
+        return max(self._full_until_s, self._held_until_s)
+
     def _progresses(self, now_s: float) -> bool:
         return self._progress_s is not None and now_s - self._progress_s <= PROBE_INTERVAL_S
 
@@ -216,6 +227,7 @@ class ReplicaHealthMachine:
         self.state = state
         self.why = why
         self._suspect = False
+        self._held_until_s = float("-inf")
         self._probes_failed = 0
         self._probes_passed = 0
         self._calls_failed = 0
