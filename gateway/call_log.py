@@ -1,4 +1,5 @@
-"""What does the log say of a call? One INFO line at its end, always with the same keys.
+"""What does the log say of a call? One INFO line at its end, always with the same keys. Between
+them it tells which replica went or came back, and which part is degraded.
 
 Never a prompt, never a key: the message of an error is left out, since a replica's own words may
 repeat what the caller sent; the reason says the same. Durations are seconds.
@@ -8,16 +9,27 @@ from __future__ import annotations
 
 import structlog
 
-from gateway.core.events import CallEnded, Event
+from gateway.core.events import CallEnded, Degraded, Event, ReplicaState, Restored
 from gateway.core.records import CallRecord
 
 log = structlog.get_logger("fairway.call")
+state_log = structlog.get_logger("fairway.state")
 
 
 def on_event(event: Event) -> None:
     """A sink of the event bus."""
-    if isinstance(event, CallEnded):
-        log.info("call", **line_of(event.record))
+    match event:
+        case CallEnded(record=record):
+            log.info("call", **line_of(record))
+        case ReplicaState():
+            change = {"pool": event.pool, "replica": event.replica, "state": event.state}
+            state_log.info("replica", **change, why=event.why)
+        case Degraded(part=part, why=why):
+            state_log.warning("degraded", part=part, why=why)
+        case Restored(part=part):
+            state_log.info("restored", part=part)
+        case _:
+            pass
 
 
 def line_of(record: CallRecord) -> dict[str, object]:

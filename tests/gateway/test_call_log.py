@@ -3,7 +3,7 @@ from __future__ import annotations
 from structlog.testing import capture_logs
 
 from gateway import call_log
-from gateway.core.events import CallEnded, ConfigApplied
+from gateway.core.events import CallEnded, ConfigApplied, Degraded, ReplicaState, Restored
 from gateway.core.reasons import Outcome, Reason
 from tests.gateway.factories import call_record
 
@@ -30,3 +30,13 @@ def test_the_words_of_an_error_are_not_logged() -> None:
     with capture_logs() as lines:
         call_log.on_event(CallEnded(record))
     assert "secret" not in str(lines)
+
+
+def test_a_lost_replica_and_a_degraded_part_have_lines_of_their_own() -> None:
+    with capture_logs() as lines:
+        call_log.on_event(ReplicaState(0.0, "pool", "r1", "down", "it does not answer"))
+        call_log.on_event(Degraded(0.0, "quota_store", "timeout"))
+        call_log.on_event(Restored(0.0, "quota_store"))
+    assert [line["event"] for line in lines] == ["replica", "degraded", "restored"]
+    assert (lines[0]["replica"], lines[0]["state"]) == ("r1", "down")
+    assert lines[1]["log_level"] == "warning"
