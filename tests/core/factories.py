@@ -27,11 +27,12 @@ def ticket(
     eligible: frozenset[str] | None = None,
     excluded: frozenset[str] = frozenset(),
     again: bool = False,
+    **fields: Any,
 ) -> Ticket:
     return Ticket(
         call_id=call_id or f"call-{next(_ids)}",
         tenant=tenant,
-        key_id=f"key-{tenant}",
+        key_id=fields.pop("key_id", f"key-{tenant}"),
         klass=klass,
         arrived_s=arrived_s,
         deadline_s=deadline_s,
@@ -41,6 +42,7 @@ def ticket(
         eligible=eligible,
         excluded=excluded,
         again=again,
+        **fields,
     )
 
 

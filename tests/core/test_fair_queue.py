@@ -269,3 +269,71 @@ class TestBounds:
         for f, g in combinations(weights, 2):
             per_call = largest[f] / weights[f] + largest[g] / weights[g]
             assert normalized_gap_range(done, weights, (f, g)) <= (2 * slots + 1) * per_call + 1e-6
+
+
+class TestChargeFromAbove:
+    """Charges flow down: a tenant's interactive service counts in its lower classes."""
+
+    def test_it_delays_the_tenants_calls_here(self) -> None:
+        queue = StartTimeFairQueue({})
+        push(queue, *"aaabbb")
+        queue.charge_from_above("a", 250.0)
+        assert order(queue) == "bbbaaa"
+
+    def test_a_tenant_without_calls_here_is_not_charged(self) -> None:
+        queue = StartTimeFairQueue({})
+        push(queue, "b")
+        assert queue.charge_from_above("a", 250.0) is None
+        assert "a" not in queue.tags()
+
+    def test_it_is_divided_by_the_weight(self) -> None:
+        queue = StartTimeFairQueue({"a": 5.0})
+        push(queue, "a")
+        queue.charge_from_above("a", 250.0)
+        assert queue.tags()["a"] == 50.0
+
+    def test_a_refund_gives_it_back(self) -> None:
+        queue = StartTimeFairQueue({})
+        push(queue, *"ab")
+        charge = queue.charge_from_above("a", 250.0)
+        assert charge is not None
+        queue.correct(charge, 0.0)
+        assert queue.tags()["a"] == 0.0
+        assert order(queue) == "ab"
+
+    def test_a_flow_that_left_and_came_back_gets_no_refund(self) -> None:
+        """It was lifted since: what it was charged before is forgotten, and so is the refund."""
+        queue = StartTimeFairQueue({})
+        waiting = call("a")
+        queue.push(waiting)
+        push(queue, *"bbbbb")
+        charge = queue.charge_from_above("a", 150.0)
+        assert charge is not None
+        queue.discard(waiting)
+        [serve(queue) for _ in range(4)]
+        push(queue, "a")
+        lifted = queue.tags()["a"]
+        queue.correct(charge, 0.0)
+        assert queue.tags()["a"] == lifted == queue.virtual_time
+
+
+class TestPassingOver:
+    def test_the_next_flow_in_order_goes(self) -> None:
+        queue = StartTimeFairQueue({})
+        push(queue, *"abc")
+        head = queue.head(FREE, lambda call: call.ticket.tenant == "a")
+        assert head is not None
+        assert head.ticket.tenant == "b"
+
+    def test_when_all_are_passed_over_the_fair_order_decides(self) -> None:
+        queue = StartTimeFairQueue({})
+        push(queue, *"abc")
+        head = queue.head(FREE, lambda call: True)
+        assert head is not None
+        assert head.ticket.tenant == "a"
+
+    def test_it_changes_no_order(self) -> None:
+        queue = StartTimeFairQueue({})
+        push(queue, *"cab", *"cab")
+        queue.head(FREE, lambda call: call.ticket.tenant != "b")
+        assert order(queue) == "cabcab"

@@ -5,7 +5,7 @@ Times are monotonic seconds. Costs are service tokens: input weighs 1, cached in
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,7 +16,8 @@ from gateway.core.queues.lane import Lane
 @dataclass(frozen=True, slots=True, eq=False)
 class QueuedCall:
     """Compared by identity. Lower ``sequence`` goes first among equals; a call that asks again
-    draws from a lower range than every first-time call."""
+    draws from a lower range than every first-time call. ``booked``: it returns at the time that it
+    was told when it was refused."""
 
     ticket: Ticket
     lane: Lane
@@ -24,16 +25,24 @@ class QueuedCall:
     queued_s: float
     expires_s: float
     cost: float  # estimate
+    booked: bool = False
+
+    @property
+    def goes_first(self) -> bool:
+        """Before the other calls of its flow: it was admitted once, or promised a place."""
+        return self.booked or self.ticket.again
 
 
 @dataclass(slots=True, eq=False)
 class Charge:
     """What a flow carries for one call in flight. The weight is the one at dispatch, so that a
-    refund takes back exactly what was charged, whatever the weight is now."""
+    refund takes back exactly what was charged, whatever the weight is now. ``flow``: the only one
+    to which it applies, of a call of a higher class; None: whatever flow its tenant has now."""
 
     tenant: str
     weight: float
     cost: float
+    flow: object | None = None
 
 
 class CallQueue(Protocol):
@@ -50,12 +59,20 @@ class CallQueue(Protocol):
         """The call leaves without a slot. It must be in the queue."""
         ...
 
-    def head(self, free: Set[str]) -> QueuedCall | None:
-        """The next call that a replica of ``free`` may run; it stays in the queue."""
+    def head(
+        self, free: Set[str], passes_over: Callable[[QueuedCall], bool] | None = None
+    ) -> QueuedCall | None:
+        """The next call that a replica of ``free`` may run; it stays in the queue. The order goes
+        past calls that ``passes_over`` names, unless it names them all."""
         ...
 
     def dispatch(self, call: QueuedCall) -> Charge:
         """The call leaves for a slot: its estimate is charged and its tenant is held."""
+        ...
+
+    def charge_from_above(self, tenant: str, cost: float) -> Charge | None:
+        """A call of the tenant in a higher class was dispatched. None: the tenant has no calls
+        here, queued or in flight, and is not charged."""
         ...
 
     def correct(self, charge: Charge, cost: float) -> None:

@@ -14,6 +14,8 @@ Rules
   again       a call that returns after a refund goes before the other calls of its flow, without a
               lift
   wider       a flow that waits for named replicas is lifted when it may use one more of them
+  from above  what the tenant receives in a higher class of this pool counts here too: F_f +=
+              charge / w_f, if it has calls queued or in flight here; never the other way
   idle        once nothing waits and nothing runs, V = max(V, all F_f)
 
 Why each rule. The lift makes idleness earn no credit: a tenant that comes back competes from now on
@@ -22,7 +24,9 @@ once however large it is; finish order would hold it back for its own size. V fo
 are dispatched, not the least tag of the active flows: a tenant that can use only one busy replica
 falls behind, and the least tag would stay behind with it and grant every newcomer that old credit.
 Estimates may be wrong, since the length of an answer is unknown: the correction makes the tags true
-at the end, and while a stream outgrows its estimate, already before.
+at the end, and while a stream outgrows its estimate, already before. Classes are queues of their
+own, so without the charge from above a tenant with interactive calls would receive its share of the
+lower classes on top of them.
 
 Invariants
   * V never falls. The tag of a waiting flow that may use every replica is below V only by
@@ -54,12 +58,18 @@ Priority and Fairness (KEP-1040) for "charge a guess, correct at the end".
 from __future__ import annotations
 
 import heapq
-from collections.abc import Set
+from collections.abc import Callable, Set
 
 from gateway.core.queues.call import Charge, QueuedCall
 from gateway.core.queues.lane import Lane
-from gateway.core.queues.line import Line
+from gateway.core.queues.line import Entry, Line
 from gateway.core.queues.tag_heap import TagHeap
+
+MOST_PASSED = 32
+
+
+def _order(entry: Entry) -> tuple[float, int]:
+    return entry[:2]
 
 
 class Flow:
@@ -124,18 +134,25 @@ class StartTimeFairQueue:
 
     def discard(self, call: QueuedCall) -> None:
         flow = self._flows[call.ticket.tenant]
-        self._take_out(flow, call)
+        self._take_out(flow, call, served=False)
         self._forget_if_idle(flow)
 
-    def head(self, free: Set[str]) -> QueuedCall | None:
-        reachable = [heap.least() for lane, heap in self._heaps.items() if lane.meets(free)]
-        entries = [entry for entry in reachable if entry is not None]
-        return min(entries, key=lambda entry: entry[:2])[3].first() if entries else None
+    def head(
+        self, free: Set[str], passes_over: Callable[[QueuedCall], bool] | None = None
+    ) -> QueuedCall | None:
+        heaps = [heap for lane, heap in self._heaps.items() if lane.meets(free)]
+        entries = [entry for heap in heaps if (entry := heap.least()) is not None]
+        if not entries:
+            return None
+        head = min(entries, key=_order)[3].first()
+        if passes_over is None or not passes_over(head):
+            return head
+        return self._first_not_passed(heaps, passes_over) or head
 
     def dispatch(self, call: QueuedCall) -> Charge:
         flow = self._flows[call.ticket.tenant]
         self.hold(flow.tenant)
-        self._take_out(flow, call)
+        self._take_out(flow, call, served=True)
         self._advance(flow.tag)
         charge = Charge(flow.tenant, self._weights.get(flow.tenant, 1.0), 0.0)
         self.correct(charge, call.cost)
@@ -144,11 +161,20 @@ class StartTimeFairQueue:
     # Service
 
     def correct(self, charge: Charge, cost: float) -> None:
-        flow = self._flows[charge.tenant]
-        flow.tag += (cost - charge.cost) / charge.weight
-        if cost < charge.cost:
-            self._rekey(flow)
+        flow = self._flows.get(charge.tenant)
+        if flow is not None and (charge.flow is None or self._still_charged(flow, charge)):
+            flow.tag += (cost - charge.cost) / charge.weight
+            if cost < charge.cost:
+                self._rekey(flow)
         charge.cost = cost
+
+    def charge_from_above(self, tenant: str, cost: float) -> Charge | None:
+        flow = self._flows.get(tenant)
+        if flow is None or not (flow.lines or flow.held):
+            return None
+        charge = Charge(tenant, self._weights.get(tenant, 1.0), 0.0, flow)
+        self.correct(charge, cost)
+        return charge
 
     def hold(self, tenant: str) -> None:
         self._flow(tenant).held += 1
@@ -165,6 +191,17 @@ class StartTimeFairQueue:
         for flow in self._flows.values():
             if any(lane.limited and lane.meets(slugs) for lane in flow.lines):
                 self._lift(flow)
+
+    def _still_charged(self, flow: Flow, charge: Charge) -> bool:
+        return charge.flow is flow and bool(flow.lines or flow.held)
+
+    def _first_not_passed(
+        self, heaps: list[TagHeap], passes_over: Callable[[QueuedCall], bool]
+    ) -> QueuedCall | None:
+        """Looks at ``MOST_PASSED`` flows: more cannot be at their share of one batch."""
+        entries = sorted((each for heap in heaps for each in heap.first(MOST_PASSED)), key=_order)
+        calls = (entry[3].first() for entry in entries)
+        return next((call for call in calls if not passes_over(call)), None)
 
     # Rules that a variant may change
 
@@ -200,9 +237,9 @@ class StartTimeFairQueue:
         for lane, line in flow.lines.items():
             self._heaps[lane].update(line)
 
-    def _take_out(self, flow: Flow, call: QueuedCall) -> None:
+    def _take_out(self, flow: Flow, call: QueuedCall, *, served: bool) -> None:
         line = flow.lines[call.lane]
-        line.remove(call)
+        line.remove(call, served=served)
         self._waiting -= 1
         if line:
             return

@@ -5,7 +5,7 @@ Invariant: among the calls that a free replica may run, the least sequence leave
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Callable, Set
 
 from gateway.core.queues.call import Charge, QueuedCall
 from gateway.core.queues.lane import Lane
@@ -24,23 +24,28 @@ class FifoQueue:
         return self._waiting
 
     def push(self, call: QueuedCall) -> None:
-        self._lines.setdefault(call.lane, Line("")).append(call)
+        self._lines.setdefault(call.lane, Line("", divided=False)).append(call)
         self._waiting += 1
 
     def discard(self, call: QueuedCall) -> None:
         line = self._lines[call.lane]
-        line.remove(call)
+        line.remove(call, served=False)
         self._waiting -= 1
         if not line:
             del self._lines[call.lane]
 
-    def head(self, free: Set[str]) -> QueuedCall | None:
+    def head(
+        self, free: Set[str], passes_over: Callable[[QueuedCall], bool] | None = None
+    ) -> QueuedCall | None:
         heads = [line.first() for lane, line in self._lines.items() if lane.meets(free)]
         return min(heads, key=lambda call: call.sequence, default=None)
 
     def dispatch(self, call: QueuedCall) -> Charge:
         self.discard(call)
         return Charge(call.ticket.tenant, 1.0, call.cost)
+
+    def charge_from_above(self, tenant: str, cost: float) -> Charge | None:
+        return None
 
     def correct(self, charge: Charge, cost: float) -> None:
         charge.cost = cost

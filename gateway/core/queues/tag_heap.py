@@ -61,6 +61,15 @@ class TagHeap:
                 heapq.heapreplace(self._entries, line.entry)
         return None
 
+    def first(self, number: int) -> list[Entry]:
+        """The least ``number`` entries, in order."""
+        taken: list[Entry] = []
+        while len(taken) < number and (entry := self.least()) is not None:
+            taken.append(heapq.heappop(self._entries))
+        for entry in taken:
+            heapq.heappush(self._entries, entry)
+        return taken
+
     def _entry(self, line: Line) -> Entry:
         self._pushed += 1
         return (self._tag_of(line), line.first().sequence, self._pushed, line)
