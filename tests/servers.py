@@ -123,6 +123,25 @@ class PostgresServer:
         """``immediate`` is the crash."""
         self._run("pg_ctl", "-D", self._data, "-m", mode, "-w", "stop")
 
+    def restart(self) -> None:
+        """Crash and recovery."""
+        self.stop()
+        self.start()
+
+    def freeze(self) -> None:
+        """The postmaster and its children stop; connections stay open and nothing answers."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        postmaster = int((self.directory / "data" / "postmaster.pid").read_text().split()[0])
+        listing = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text()
+        for process in (postmaster, *map(int, listing.split())):
+            with contextlib.suppress(ProcessLookupError):  # a child may end at any moment
+                os.kill(process, number)
+
     @property
     def _data(self) -> str:
         return str(self.directory / "data")

@@ -47,7 +47,9 @@ def operator(estate: Installation) -> Operator:
     for tenant in ("acme", "heavy-labs", "bursty-bikes"):
         for meter, amount in PLENTY.items():
             limit = {"meter": meter, "amount": amount, "klass": "online", "why": "test"}
-            olga.put(f"/tenants/{tenant}/limits", **limit)
+            told = olga.put(f"/tenants/{tenant}/limits", **limit)
+    version = told["config_version"]
+    wait_until(lambda: estate.series("fairway_config_version") >= version, "the new limits")
     return olga
 
 

@@ -16,6 +16,7 @@ import sys
 import urllib.request
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,17 @@ class Installation:
         with urllib.request.urlopen(f"{self.url}/readyz", timeout=10) as answer:
             parts: dict[str, str] = json.load(answer)["degraded"]
         return parts
+
+    def logged(self, event: str, **facts: str) -> list[datetime]:
+        """When the server wrote log lines of this event with these facts."""
+        lines = (self.var / "serve.log").read_text().splitlines()
+        records = [json.loads(line) for line in lines if line.startswith("{") and event in line]
+        wanted = {"event": event, **facts}
+        return [
+            datetime.fromisoformat(record["timestamp"])
+            for record in records
+            if wanted.items() <= record.items()
+        ]
 
     def end(self) -> None:
         if self.serving is not None and self.serving.poll() is None:

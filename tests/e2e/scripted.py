@@ -6,11 +6,13 @@ Added and removed at run time through the control API, as an operator does.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+from tests.e2e.installation import Installation
 from tests.e2e.operator import Operator
 from tests.fakes.scripted_replica import ScriptedReplica, running
 
@@ -32,7 +34,21 @@ async def scripted(operator: Operator, *, slots: int = 8) -> AsyncIterator[Scrip
         try:
             yield replica
         finally:
-            await asyncio.to_thread(operator.delete, f"/replicas/{slug}")
+            removal = await asyncio.to_thread(operator.delete, f"/replicas/{slug}")
+            await in_force(operator.place, removal["config_version"])
+            with contextlib.suppress(TimeoutError):  # scripts that hang for ever
+                await until(lambda: replica.open_calls == 0, 0.5)
+
+
+async def in_force(place: Installation, version: int) -> None:
+    """Returns once the gateway serves this version of the configuration."""
+
+    def version_now() -> float:
+        return place.series("fairway_config_version")
+
+    async with asyncio.timeout(5):
+        while await asyncio.to_thread(version_now) < version:
+            await asyncio.sleep(0.01)
 
 
 async def until(happened: Callable[[], bool], within_s: float = 10.0) -> float:

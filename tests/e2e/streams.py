@@ -22,12 +22,28 @@ class Stream:
     body: bytes = b""
     broken: bool = False
     began: asyncio.Event = field(default_factory=asyncio.Event)
+    sent_s: float = 0.0
     began_s: float = 0.0
     ended_s: float = 0.0
 
     @property
     def call_id(self) -> str:
         return self.headers["x-fairway-call-id"]
+
+    @property
+    def replica(self) -> str:
+        """Which one served it; empty where none did."""
+        return self.headers.get("x-fairway-replica", "")
+
+    @property
+    def reason(self) -> str:
+        """Of a refusal."""
+        return self.headers.get("x-fairway-reason", "")
+
+    @property
+    def ttft_s(self) -> float:
+        """The gateway sends nothing before the first content."""
+        return self.began_s - self.sent_s
 
     @property
     def done(self) -> bool:
@@ -46,9 +62,11 @@ class Stream:
         tokens: int = 50,
         prompt: str = "hi",
         key: str | None = None,
+        model: str = MODEL,
     ) -> Stream:
+        self.sent_s = time.monotonic()
         body = {
-            "model": MODEL,
+            "model": model,
             "stream": True,
             "max_tokens": tokens,
             "messages": [{"role": "user", "content": prompt}],

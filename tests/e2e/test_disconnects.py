@@ -131,10 +131,13 @@ async def test_all_counters_are_zero_after_cancelled_calls_on_a_real_server(
 ) -> None:
     """R5 on llama.cpp: its slots are idle within a second after the last client left."""
     ended = estate.series("fairway_calls_total", pool="tiny")
+    completed = estate.series("fairway_calls_total", pool="tiny", outcome="completed")
     await _cancelled_at_random(estate, "tiny", CALLS_ON_LLAMA, most_s=0.3)
     assert await _until_metric(lambda: idle(tiny)) <= LEFT_S
     await nothing_remains(estate, "tiny")
     assert estate.series("fairway_calls_total", pool="tiny") - ended == CALLS_ON_LLAMA
+    whole = estate.series("fairway_calls_total", pool="tiny", outcome="completed") - completed
+    assert whole <= CALLS_ON_LLAMA / 10
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -144,6 +147,8 @@ async def test_a_real_server_stops_generating_within_a_second(
 ) -> None:
     """G5 on llama.cpp"""
     await _until_metric(lambda: idle(tiny))
+    labels = {"pool": "tiny", "outcome": "aborted"}
+    aborted = estate.series("fairway_calls_total", **labels)
     async with calling(estate, chat("tiny", stream=stream, max_tokens=4000)) as client:
         await _until_metric(lambda: not idle(tiny))
         if stream:
@@ -152,6 +157,8 @@ async def test_a_real_server_stops_generating_within_a_second(
         assert await _until_metric(lambda: idle(tiny)) <= LEFT_S
         async with asyncio.timeout(2):
             await leaving
+    await nothing_remains(estate, "tiny")
+    assert estate.series("fairway_calls_total", **labels) == aborted + 1  # it had not ended itself
 
 
 def idle(server: LlamaServer) -> bool:
