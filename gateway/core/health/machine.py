@@ -45,6 +45,7 @@ from gateway.core.dispatch.effects import ReplicaHealth
 
 PROBE_INTERVAL_S = 5.0
 PROBE_TIMEOUT_S = 3.0
+RETURN_INTERVAL_S = 4.5  # between the two that bring it back: within 10 s, late timers included
 SUSPECT_INTERVAL_S = 0.2
 SUSPECT_HOLD_S = 1.0
 PROBES_TO_FAIL = 2
@@ -135,7 +136,11 @@ class ReplicaHealthMachine:
         self._probes_failed = 0
         self._probes_passed += 1
         self.next_probe_s = now_s + PROBE_INTERVAL_S
-        if self.state is HealthState.DOWN and self._probes_passed >= PROBES_TO_RETURN:
+        if self.state is not HealthState.DOWN:
+            return
+        if self._probes_passed < PROBES_TO_RETURN:
+            self.next_probe_s = now_s + RETURN_INTERVAL_S
+        else:
             self._enter(HealthState.HALF_OPEN, f"{PROBES_TO_RETURN} probes passed")
 
     def probe_failed(self, now_s: float, *, refused: bool) -> None:
