@@ -10,23 +10,25 @@ from __future__ import annotations
 import json
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import DatabaseError
 
 from tenants.actors import Actor
 from tenants.errors import TenancyError
 
-Result = Mapping[str, Any] | list[Mapping[str, Any]]
+Result = Mapping[str, Any] | list[Mapping[str, Any]] | str
 Runner = Callable[[Namespace], Result]
 Arguments = Callable[[CommandParser], None]
 
 
 class SubCommands(BaseCommand):
-    """``define`` adds the sub-commands; each returns what is shown."""
+    """``define`` adds the sub-commands; each returns what is shown: things, or a sentence."""
 
     requires_migrations_checks = False
+    requires_system_checks: list[str] = []  # noqa: RUF012
     output_transaction = False
     noun: ClassVar[str]
 
@@ -62,15 +64,40 @@ class SubCommands(BaseCommand):
             result = options["runner"](Namespace(**options))
         except TenancyError as error:
             raise CommandError(str(error)) from error
-        self.stdout.write(json.dumps(result, default=str) if options["json"] else table(result))
+        except DatabaseError as error:
+            words = " ".join(str(error).split())
+            raise CommandError(
+                f"The database refused ({words}). Run manage.py migrate, or check DATABASE_URL."
+            ) from error
+        self.stdout.write(as_json(result) if options["json"] else table(result))
 
     @property
     def actor(self) -> Actor:
         return Actor.command(f"manage.py {self.noun}")
 
 
+def add_why(parser: CommandParser) -> None:
+    parser.add_argument("--why", default="by command", help="kept in the audit trail")
+
+
+def given(options: Namespace, names: Sequence[str]) -> dict[str, Any]:
+    """The options that the command line names, lists as tuples."""
+    values = {name: getattr(options, name, None) for name in names}
+    return {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in values.items()
+        if value is not None
+    }
+
+
+def as_json(result: Result) -> str:
+    return json.dumps({"message": result} if isinstance(result, str) else result, default=str)
+
+
 def table(result: Result) -> str:
     """For people: a list as columns, a single thing as one line per field."""
+    if isinstance(result, str):
+        return result
     if not isinstance(result, Mapping):
         return _columns(result) if result else "none"
     width = max((len(name) for name in result), default=0)

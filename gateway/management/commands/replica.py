@@ -1,92 +1,108 @@
-"""Replicas: the inference servers of the pools."""
+"""``manage.py replica``: the inference servers of the pools."""
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
-from collections.abc import Callable, Mapping
+import sys
+from argparse import Namespace
+from pathlib import Path
 from typing import Any
 
+from django.core.management.base import CommandError, CommandParser
+
 from gateway import selectors
-from gateway.management.operations import (
-    Fields,
-    OperationsCommand,
-    actor,
-    add_operation,
-    add_why,
-    given,
-    secret_from,
-)
 from gateway.models import Replica
 from gateway.replicas.adapters import ADAPTERS
 from gateway.services import replicas
 from gateway.services.terms import CAPABILITIES, ReplicaTerms
+from tenants.management.command_line import Result, SubCommands, add_why, given
 
 TERMS = tuple(ReplicaTerms.__slots__)
 
 
-class Command(OperationsCommand):
+class Command(SubCommands):
     help = "Create, list, show, change, drain, disable, enable and remove replicas."
+    noun = "replica"
 
-    def add_arguments(self, parser: ArgumentParser) -> None:
-        operations = parser.add_subparsers(dest="operation", required=True)
-        create = add_operation(operations, "create", "add a replica to a pool", "slug")
-        create.add_argument("--pool", required=True)
-        change = add_operation(operations, "change", "change what is given", "slug")
-        for one, required in ((create, True), (change, False)):
-            one.add_argument("--kind", required=required, choices=sorted(ADAPTERS))
-            one.add_argument("--base-url", required=required, help="http://host:port")
-            _add_terms(one)
-        listing = add_operation(operations, "list", "all replicas")
-        listing.add_argument("--pool", help="of one pool")
-        add_operation(operations, "show", "one replica", "slug")
-        others = [
-            add_operation(operations, "drain", "let it finish, send nothing new", "slug"),
-            add_operation(operations, "disable", "send nothing new, stop probing", "slug"),
-            add_operation(operations, "enable", "use it again", "slug"),
-            add_operation(operations, "remove", "forget it; its calls finish", "slug"),
-        ]
-        for one in (create, change, *others):
-            add_why(one)
+    def define(self) -> None:
+        self.add("create", self.create, "Add a replica to a pool.", _create_arguments)
+        self.add("list", self.list, "List replicas.", _list_arguments)
+        self.add("show", self.show, "Show a replica.", _slug)
+        self.add("change", self.change, "Change what is named.", _change_arguments)
+        self.add("drain", self.drain, "Let it finish, send nothing new.", _slug_and_why)
+        self.add("disable", self.disable, "Send nothing new, stop probing.", _slug_and_why)
+        self.add("enable", self.enable, "Use it again.", _slug_and_why)
+        self.add("remove", self.remove, "Forget it; its calls finish.", _slug_and_why)
 
-    def operations(self) -> Mapping[str, Callable[[dict[str, Any]], Fields | list[Fields] | str]]:
-        return {
-            "create": self._create,
-            "change": self._change,
-            "list": _list,
-            "show": lambda options: shown(selectors.replica(options["slug"])),
-            "drain": _drain,
-            "disable": _disable,
-            "enable": _enable,
-            "remove": _remove,
-        }
-
-    def _create(self, options: dict[str, Any]) -> Fields:
+    def create(self, options: Namespace) -> Result:
         replicas.create(
-            slug=options["slug"],
-            pool=options["pool"],
+            pool=options.pool,
             terms=ReplicaTerms(**given(options, TERMS)),
-            api_key=self._api_key(options) or "",
-            actor=actor("replica create"),
-            why=options["why"],
+            api_key=_api_key(options) or "",
+            **self._about(options),
         )
-        return shown(selectors.replica(options["slug"]))
+        return _details(options.slug)
 
-    def _change(self, options: dict[str, Any]) -> Fields:
+    def list(self, options: Namespace) -> Result:
+        names = ("slug", "pool", "state", "kind", "base_url", "slots")
+        rows = selectors.replicas(of_pool=options.pool)
+        return [{name: shown(row)[name] for name in names} for row in rows]
+
+    def show(self, options: Namespace) -> Result:
+        return _details(options.slug)
+
+    def change(self, options: Namespace) -> Result:
         replicas.change(
-            slug=options["slug"],
-            changes=given(options, TERMS),
-            api_key=self._api_key(options),
-            actor=actor("replica change"),
-            why=options["why"],
+            changes=given(options, TERMS), api_key=_api_key(options), **self._about(options)
         )
-        return shown(selectors.replica(options["slug"]))
+        return _details(options.slug)
 
-    def _api_key(self, options: dict[str, Any]) -> str | None:
-        path = options["api_key_file"]
-        return None if path is None else secret_from(path)
+    def drain(self, options: Namespace) -> Result:
+        replicas.drain(**self._about(options))
+        return f"{options.slug} gets no new calls and finishes those it has."
+
+    def disable(self, options: Namespace) -> Result:
+        replicas.disable(**self._about(options))
+        return f"{options.slug} is disabled."
+
+    def enable(self, options: Namespace) -> Result:
+        replicas.enable(**self._about(options))
+        return f"{options.slug} is enabled; it gets calls once a probe succeeds."
+
+    def remove(self, options: Namespace) -> Result:
+        replicas.remove(**self._about(options))
+        return f"{options.slug} is removed."
+
+    def _about(self, options: Namespace) -> dict[str, Any]:
+        """Which replica, who and why."""
+        return {"slug": options.slug, "actor": self.actor, "why": options.why}
 
 
-def _add_terms(parser: ArgumentParser) -> None:
+def _slug(parser: CommandParser) -> None:
+    parser.add_argument("slug", metavar="REPLICA")
+
+
+def _slug_and_why(parser: CommandParser) -> None:
+    _slug(parser)
+    add_why(parser)
+
+
+def _create_arguments(parser: CommandParser) -> None:
+    parser.add_argument("--pool", required=True)
+    _terms(parser, required=True)
+
+
+def _change_arguments(parser: CommandParser) -> None:
+    _terms(parser, required=False)
+
+
+def _list_arguments(parser: CommandParser) -> None:
+    parser.add_argument("--pool", help="of one pool")
+
+
+def _terms(parser: CommandParser, *, required: bool) -> None:
+    _slug_and_why(parser)
+    parser.add_argument("--kind", required=required, choices=sorted(ADAPTERS))
+    parser.add_argument("--base-url", required=required, help="http://host:port")
     parser.add_argument("--slots", type=int, help="calls in its running batch at most")
     parser.add_argument("--context-tokens", type=int, help="0: as its pool")
     parser.add_argument("--kv-tokens", type=int, help="tokens its KV memory holds")
@@ -96,31 +112,21 @@ def _add_terms(parser: ArgumentParser) -> None:
     )
 
 
-def _list(options: dict[str, Any]) -> list[Fields]:
-    names = ("slug", "pool", "state", "kind", "base_url", "slots")
-    rows = selectors.replicas(of_pool=options["pool"])
-    return [{name: shown(row)[name] for name in names} for row in rows]
+def _api_key(options: Namespace) -> str | None:
+    """The first line of a file; ``-``: of standard input. Secrets are never arguments."""
+    path = options.api_key_file
+    if path is None:
+        return None
+    try:
+        text = sys.stdin.readline() if path == "-" else Path(path).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(f"{path} cannot be read: {error}") from None
+    return text.partition("\n")[0].strip()
 
 
-def _drain(options: dict[str, Any]) -> str:
-    replicas.drain(slug=options["slug"], actor=actor("replica drain"), why=options["why"])
-    return f"{options['slug']} gets no new calls and finishes those it has."
+def _details(slug: str) -> dict[str, Any]:
+    return shown(selectors.replica(slug))
 
 
-def _disable(options: dict[str, Any]) -> str:
-    replicas.disable(slug=options["slug"], actor=actor("replica disable"), why=options["why"])
-    return f"{options['slug']} is disabled."
-
-
-def _enable(options: dict[str, Any]) -> str:
-    replicas.enable(slug=options["slug"], actor=actor("replica enable"), why=options["why"])
-    return f"{options['slug']} is enabled; it gets calls once a probe succeeds."
-
-
-def _remove(options: dict[str, Any]) -> str:
-    replicas.remove(slug=options["slug"], actor=actor("replica remove"), why=options["why"])
-    return f"{options['slug']} is removed."
-
-
-def shown(row: Replica) -> Fields:
+def shown(row: Replica) -> dict[str, Any]:
     return {"slug": row.slug, **replicas.shown(row)}

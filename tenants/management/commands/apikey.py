@@ -13,7 +13,7 @@ from django.utils import timezone
 from gateway.core.priority import PriorityClass
 from tenants.errors import Invalid
 from tenants.key_terms import KeyTerms
-from tenants.management.command_line import Result, SubCommands
+from tenants.management.command_line import Result, SubCommands, add_why
 from tenants.models import ApiKey, Scope
 from tenants.selectors import keys as select
 from tenants.services import keys
@@ -80,7 +80,7 @@ def _key(parser: CommandParser) -> None:
 
 def _key_and_why(parser: CommandParser) -> None:
     _key(parser)
-    parser.add_argument("--why", default="by command", help="kept in the audit trail")
+    add_why(parser)
 
 
 def _terms(parser: CommandParser) -> None:
@@ -96,7 +96,7 @@ def _terms(parser: CommandParser) -> None:
 def _create_arguments(parser: CommandParser) -> None:
     parser.add_argument("tenant", metavar="TENANT", help="its slug")
     _terms(parser)
-    parser.add_argument("--why", default="by command", help="kept in the audit trail")
+    add_why(parser)
 
 
 def _list_arguments(parser: CommandParser) -> None:

@@ -12,7 +12,7 @@ from django.core.management.base import CommandParser
 from gateway.core.limits.limit import ANY, LIMIT_CLASSES, METERS, ONLINE, Limit
 from gateway.core.priority import PriorityClass
 from tenants.errors import Invalid
-from tenants.management.command_line import Result, SubCommands
+from tenants.management.command_line import Result, SubCommands, add_why
 from tenants.models import AuditEntry, Organization, Role
 from tenants.selectors import organizations as select
 from tenants.selectors.credit import credit_of
@@ -124,7 +124,7 @@ def _slug(parser: CommandParser) -> None:
 
 def _slug_and_why(parser: CommandParser) -> None:
     _slug(parser)
-    parser.add_argument("--why", default="by command", help="kept in the audit trail")
+    add_why(parser)
 
 
 def _terms(parser: CommandParser) -> None:
@@ -134,7 +134,7 @@ def _terms(parser: CommandParser) -> None:
     parser.add_argument("--tpm", type=float, help="tokens per minute, interactive and standard")
     parser.add_argument("--rpm", type=float, help="calls per minute, interactive and standard")
     parser.add_argument("--concurrency", type=float, help="calls at once, both classes")
-    parser.add_argument("--why", default="by command", help="kept in the audit trail")
+    add_why(parser)
 
 
 def _create_arguments(parser: CommandParser) -> None:
