@@ -1,7 +1,8 @@
 """Who calls? Key or internal token to principal, from the snapshot alone: no I/O, no database.
 
 Identity comes from ``Authorization: Bearer`` or ``x-api-key`` and from nothing else. Every failure
-to identify says the same words, so that a prober learns nothing about which keys exist.
+to identify says the same words, so that a prober learns nothing about which keys exist. Wrong keys
+are counted by address; a genuine one that is disabled or expired is not.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from gateway.core.bad_keys import BadKeys
 from gateway.core.clock import Clock
 from gateway.core.errors import Rejected
 from gateway.core.priority import PriorityClass
@@ -51,15 +53,21 @@ class Authenticator:
     def __init__(self, credentials: Credentials, clock: Clock) -> None:
         self._credentials = credentials
         self._clock = clock
+        self._bad_keys = BadKeys()
 
     def principal(
         self, headers: Mapping[str, str], snapshot: Snapshot, *, scope: str, peer: str
     ) -> Principal:
-        """Raises Rejected: INVALID_API_KEY, SUSPENDED, NOT_PERMITTED (scope or address)."""
+        """Raises Rejected: INVALID_API_KEY, TOO_MANY_FAILURES, SUSPENDED, NOT_PERMITTED (scope or
+        address)."""
         secret = presented_secret(headers)
         if secret.startswith(PREFIX):
             return self._from_token(secret, snapshot)
         key = self._known_key(secret, snapshot)
+        if key is None:
+            raise self._wrong_key(peer) if secret else Rejected(Reason.INVALID_API_KEY)
+        if not self._live(key):
+            raise Rejected(Reason.INVALID_API_KEY)
         tenant = _active_tenant(key, snapshot)
         _check_permitted(key, scope, peer)
         highest = tenant.highest_class
@@ -70,18 +78,22 @@ class Authenticator:
             key.default_class.clamped_to(key.highest_class).clamped_to(highest),
         )
 
-    def _known_key(self, secret: str, snapshot: Snapshot) -> KeyValue:
+    def _known_key(self, secret: str, snapshot: Snapshot) -> KeyValue | None:
         key_id = key_format.parse(secret)
         key = snapshot.keys.get(key_id) if key_id else None
         if key is None:
-            raise Rejected(Reason.INVALID_API_KEY)
+            return None
         digest = key_format.digest(secret, self._credentials.pepper)
-        if not hmac.compare_digest(digest, key.digest) or not self._live(key):
-            raise Rejected(Reason.INVALID_API_KEY)
-        return key
+        return key if hmac.compare_digest(digest, key.digest) else None
+
+    def _wrong_key(self, peer: str) -> Rejected:
+        wait_s = self._bad_keys.failed(peer, self._clock.monotonic())
+        if wait_s is None:
+            return Rejected(Reason.INVALID_API_KEY)
+        return Rejected(Reason.TOO_MANY_FAILURES, retry_after_s=wait_s)
 
     def _live(self, key: KeyValue) -> bool:
-        return key.enabled and (key.expires_at is None or self._clock.wall() < key.expires_at)
+        return key.live_at(self._clock.wall())
 
     def _from_token(self, token: str, snapshot: Snapshot) -> Principal:
         """The key must still be live: revoking it also stops the batches it started."""

@@ -98,7 +98,7 @@ REASONS: dict[Reason, ReasonFacts] = {
     Reason.MONTHLY_BUDGET: ReasonFacts(429, "The token budget of this month is used up."),
     Reason.CREDIT_EXHAUSTED: ReasonFacts(429, "The organization's credit is used up."),
     Reason.ENQUEUED_TOKENS: ReasonFacts(429, "Too many batch tokens are waiting."),
-    Reason.TOO_MANY_FAILURES: ReasonFacts(429, "Too many failed sign-in attempts with bad keys."),
+    Reason.TOO_MANY_FAILURES: ReasonFacts(429, "Too many wrong API keys came from this address."),
     Reason.SHED: ReasonFacts(429, "Refused because of load."),
     Reason.QUEUE_FULL: ReasonFacts(429, "The queue of this tenant or class is full."),
     Reason.QUEUE_TIMEOUT: ReasonFacts(

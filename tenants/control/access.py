@@ -1,13 +1,15 @@
 """Who calls the control API, and how are its refusals told?
 
 A request with ``Authorization`` or ``x-api-key`` is judged by that key alone; its cookies are
-ignored. Any other request is judged by its session, and needs a CSRF token to change something.
-Bodies must be application/json. What services raise becomes an answer with the same words.
+ignored; too many wrong keys from one address are answered with 429. Any other request is judged by
+its session, and needs a CSRF token to change something. Bodies must be application/json. What
+services raise becomes an answer with the same words.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -19,28 +21,45 @@ from ninja.errors import HttpError
 from ninja.security import HttpBearer
 from ninja.utils import check_csrf
 
+from gateway.core.bad_keys import BadKeys
+from gateway.core.clock import Clock, SystemClock
+from gateway.core.reasons import REASONS, Reason
 from tenants import principals
 from tenants.errors import TenancyError
 from tenants.permissions import Principal
 
+WAIT = "retry_after_s"
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 
 
 class SessionOrKey(HttpBearer):
-    """Its result, the principal, is at ``request.auth``."""
+    """Its result, the principal, is at ``request.auth``. A refusal for too many wrong keys leaves
+    the seconds to wait at ``request.retry_after_s``."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self._clock = clock
+        self._bad_keys = BadKeys()
 
     def __call__(self, request: HttpRequest) -> Principal | None:
         secret = _secret(request)
         return self._by_session(request) if secret is None else self.authenticate(request, secret)
 
     def authenticate(self, request: HttpRequest, token: str) -> Principal | None:
-        pepper = settings.FAIRWAY_TENANTS.key_pepper
+        pepper, address = settings.FAIRWAY_TENANTS.key_pepper, address_of(request)
         try:
-            return principals.of_key(
-                token, pepper=pepper, address=address_of(request), now=timezone.now()
-            )
+            found = principals.of_key(token, pepper=pepper, address=address, now=timezone.now())
         except TenancyError as error:
             raise HttpError(error.status, str(error)) from error
+        if found is None and token:
+            self._count_wrong_key(request, address)
+        return found
+
+    def _count_wrong_key(self, request: HttpRequest, address: str) -> None:
+        wait_s = self._bad_keys.failed(address, self._clock.monotonic())
+        if wait_s is not None:
+            setattr(request, WAIT, wait_s)
+            raise HttpError(429, REASONS[Reason.TOO_MANY_FAILURES].meaning)
 
     def _by_session(self, request: HttpRequest) -> Principal | None:
         user = request.user
@@ -51,9 +70,13 @@ class SessionOrKey(HttpBearer):
         return principals.of_account(user.pk, user.get_username(), address=address_of(request))
 
 
+AUTH = SessionOrKey(SystemClock())
+
+
 def new_router(tag: str) -> Router:
     """A router whose operations are authenticated and whose refusals are explained."""
-    router = Router(auth=SessionOrKey(), tags=[tag])
+    router = Router(auth=AUTH, tags=[tag])
+    router.add_decorator(saying_when, mode="view")
     router.add_decorator(json_bodies_only, mode="view")
     router.add_decorator(explained, mode="operation")
     return router
@@ -68,6 +91,22 @@ def principal_of(request: HttpRequest) -> Principal:
 def address_of(request: HttpRequest) -> str:
     """The peer's address; a proxy's headers count only where the server was told to trust it."""
     return str(request.META.get("REMOTE_ADDR", ""))
+
+
+def saying_when(operation: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """A refusal that waiting mends says for how long, as the inference API does."""
+
+    @functools.wraps(operation)
+    def run(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        response = operation(request, *args, **kwargs)
+        wait_s = getattr(request, WAIT, None)
+        if wait_s is not None:
+            response["retry-after"] = str(max(1, math.ceil(wait_s)))
+            response["retry-after-ms"] = str(math.ceil(wait_s * 1000))
+            response["x-fairway-reason"] = str(Reason.TOO_MANY_FAILURES)
+        return response
+
+    return run
 
 
 def json_bodies_only(

@@ -162,6 +162,19 @@ def test_key_decides_alone_where_one_is_sent(
     assert ask_with("fw-wrong", client=client_of("alice")).status_code == 401
 
 
+def test_wrong_keys_of_one_address_are_bounded_and_valid_ones_are_not(
+    world: SimpleNamespace,
+) -> None:
+    """S07: more than 20 in a minute are answered 429; a tenant on the same address works on."""
+    here = {"REMOTE_ADDR": "198.51.100.7"}
+    answers = [ask_with(f"fw-wrong-{n}", **here) for n in range(21)]
+    assert [answer.status_code for answer in answers] == [401] * 20 + [429]
+    assert answers[-1]["x-fairway-reason"] == "too_many_failures"
+    assert 1 <= int(answers[-1]["retry-after"]) <= 60
+    assert ask_with(world.manage.secret, **here).status_code == 200
+    assert ask_with("fw-wrong", REMOTE_ADDR="198.51.100.8").status_code == 401
+
+
 def test_key_in_the_other_header_works_too(world: SimpleNamespace) -> None:
     headers = {"x-api-key": world.manage.secret}
     assert Client().get("/api/tenants/acme", headers=headers).status_code == 200
