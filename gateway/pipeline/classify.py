@@ -39,7 +39,7 @@ class Asked:
 
 
 def classify(principal: Principal, asked: Asked, snapshot: Snapshot) -> Route:
-    """Raises Rejected: MODEL_NOT_FOUND, MODEL_NOT_ALLOWED, ENDPOINT_NOT_SERVED."""
+    """Raises Rejected: MODEL_NOT_FOUND, MODEL_NOT_ALLOWED, ENDPOINT_NOT_SERVED, BODY_TOO_LARGE."""
     alias = _alias(asked.body.model, principal, snapshot)
     pool = snapshot.pools[alias.pool]
     if asked.endpoint not in pool.endpoints:
@@ -47,10 +47,16 @@ def classify(principal: Principal, asked: Asked, snapshot: Snapshot) -> Route:
             Reason.ENDPOINT_NOT_SERVED,
             f"The model {alias.name!r} does not serve /v1/{asked.endpoint}.",
         )
+    if asked.body.size_bytes > pool.most_body_bytes:
+        raise body_too_large(pool.most_body_bytes)
     hints = asked.hints
     wish = principal.default_class if hints.klass is None else hints.klass
     deadline_s = DEADLINE_S if hints.deadline_s is None else hints.deadline_s
     return Route(pool, alias.upstream_model, wish.clamped_to(principal.highest_class), deadline_s)
+
+
+def body_too_large(most_bytes: int) -> Rejected:
+    return Rejected(Reason.BODY_TOO_LARGE, f"The body may have at most {most_bytes:,} bytes.")
 
 
 def usable_models(principal: Principal, snapshot: Snapshot) -> list[str]:

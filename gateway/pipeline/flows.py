@@ -102,5 +102,5 @@ def ticket_of(call: Call) -> Ticket:
         deadline_s=call.deadline_s,
         input_tokens=order.count.size.input_tokens,
         output_tokens=order.count.expected_output,
-        body_bytes=order.body.prompt_bytes,
+        body_bytes=order.body.size_bytes,
     )

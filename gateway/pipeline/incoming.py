@@ -14,6 +14,7 @@ from typing import Any
 
 from gateway.core.errors import Interrupted, Rejected
 from gateway.core.reasons import Reason
+from gateway.pipeline.classify import body_too_large
 from gateway.pipeline.running import Interruption
 from gateway.wire.dialect import BodyBounds, Dialect, ParsedBody
 from gateway.wire.headers import check_content
@@ -71,7 +72,7 @@ class Incoming:
             part = message.get("body", b"")
             size += len(part)
             if size > most_bytes:
-                raise _too_large(most_bytes)
+                raise body_too_large(most_bytes)
             parts.append(part)
             if not message.get("more_body", False):
                 return b"".join(parts)
@@ -79,8 +80,4 @@ class Incoming:
     def _check_declared_length(self, most_bytes: int) -> None:
         declared = self.headers.get("content-length", "")
         if declared.isascii() and declared.isdigit() and int(declared[:20]) > most_bytes:
-            raise _too_large(most_bytes)
-
-
-def _too_large(most_bytes: int) -> Rejected:
-    return Rejected(Reason.BODY_TOO_LARGE, f"The body may have at most {most_bytes:,} bytes.")
+            raise body_too_large(most_bytes)

@@ -1,7 +1,7 @@
 """The life of a call, told top to bottom.
 
  1 authenticate   key -> principal, from the in-memory snapshot            401 403
- 2 classify       alias -> pool, class, deadline                           400 403 404
+ 2 classify       alias -> pool, class, deadline, size of the body         400 403 404 413
  3 count          prompt and expected output tokens                        400
  4 admit          reserve in every bucket that applies, atomically         429 503
  5, 6             result cache and coalescing do not exist yet

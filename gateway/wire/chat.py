@@ -32,6 +32,7 @@ def _parse(raw: bytes, bounds: BodyBounds) -> ParsedBody:
         service_tier=known.service_tier,
         has_media=text.has_media,
         user=known.user,
+        size_bytes=len(raw),
     )
 
 

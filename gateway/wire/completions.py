@@ -34,6 +34,7 @@ def _parse(raw: bytes, bounds: BodyBounds) -> ParsedBody:
         body=body,
         service_tier=known.service_tier,
         user=known.user,
+        size_bytes=len(raw),
     )
 
 

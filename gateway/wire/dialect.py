@@ -50,6 +50,7 @@ class ParsedBody:
     service_tier: str | None = None
     has_media: bool = False
     user: str | None = None
+    size_bytes: int = 0  # as it came, media included
 
 
 @dataclass(frozen=True, slots=True)

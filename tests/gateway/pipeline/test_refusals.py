@@ -1,0 +1,59 @@
+"""Calls that are refused before they are counted: wrong keys, bodies that are too large."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from gateway.snapshot.values import AliasValue
+from tenants import key_format
+from tests.fakes.data_plane import POOL, House, chat
+
+
+def wrong_key() -> dict[str, str]:
+    return {"authorization": f"Bearer {key_format.generate()[0]}"}
+
+
+def test_wrong_keys_of_one_address_are_bounded_and_valid_ones_are_not(in_house: Any) -> None:
+    """S07"""
+
+    async def scenario(house: House) -> None:
+        answers = [await house.call(headers=wrong_key()) for _ in range(21)]
+        assert [answer.status for answer in answers] == [401] * 20 + [429]
+        error = answers[-1].json()["error"]
+        assert error["code"] == "too_many_failures"
+        assert 1_000 <= int(answers[-1].headers["retry-after-ms"]) <= 72_000
+        assert (await house.call()).status == 200
+
+    in_house(scenario)
+
+
+def test_a_genuine_key_that_is_disabled_is_no_guess(in_house: Any) -> None:
+    async def scenario(house: House) -> None:
+        keys = {name: replace(key, enabled=False) for name, key in house.snapshot.keys.items()}
+        house.change(keys=keys)
+        answers = [await house.call() for _ in range(30)]
+        assert {answer.status for answer in answers} == {401}
+
+    in_house(scenario)
+
+
+def test_body_is_bounded_by_the_pool_that_it_asks_for(in_house: Any) -> None:
+    """A pool of long contexts or images does not widen the bound of the others."""
+
+    async def scenario(house: House) -> None:
+        small = house.snapshot.pools[POOL]
+        large = replace(small, slug="vision", capabilities=frozenset({"vision"}), replicas=())
+        house.change(
+            pools={POOL: small, "vision": large},
+            aliases={**house.snapshot.aliases, "eye": AliasValue("eye", "vision", "eye")},
+            most_body_bytes=large.most_body_bytes,
+        )
+        long = "x" * (small.most_body_bytes + 1)
+        refused = await house.call(chat(long))
+        assert (refused.status, refused.json()["error"]["code"]) == (413, "body_too_large")
+        assert f"{small.most_body_bytes:,}" in refused.json()["error"]["message"]
+        assert (await house.call(chat(long, model="eye"))).status == 503
+        assert (await house.call(chat("x" * (small.most_body_bytes - 200)))).status == 200
+
+    in_house(scenario)
