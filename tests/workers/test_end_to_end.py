@@ -22,7 +22,12 @@ def requests(count: int, **body: Any) -> list[dict[str, Any]]:
     return [request(f"r{n}", **body) for n in range(1, count + 1)]
 
 
-@pytest.fixture(scope="module", params=["files", "redis"])
+ONE, BOTH = (
+    pytest.mark.parametrize("site", b, indirect=True) for b in (["files"], ["files", "redis"])
+)
+
+
+@pytest.fixture(scope="module")
 def site(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Jobs]:
@@ -54,6 +59,7 @@ def ledger(site: Jobs, batch_id: str) -> Counter[int]:
     return Counter(row[0] for row in rows)
 
 
+@BOTH
 def test_a_batch_completes_with_every_custom_id_once(worker: Jobs) -> None:
     client = worker.client
     batch = finished(client, submitted(client, requests(LINES)).id)
@@ -67,6 +73,7 @@ def test_a_batch_completes_with_every_custom_id_once(worker: Jobs) -> None:
     assert set(ledger(worker, batch.id).values()) == {1}
 
 
+@ONE
 def test_mistakes_are_told_by_line_and_nothing_runs(worker: Jobs) -> None:
     client = worker.client
     wished = [*requests(2), request("bad", max_tokens=-1), request("r1")]
@@ -79,6 +86,7 @@ def test_mistakes_are_told_by_line_and_nothing_runs(worker: Jobs) -> None:
     assert not ledger(worker, batch.id)
 
 
+@ONE
 def test_a_stranger_finds_nothing(worker: Jobs) -> None:
     batch = submitted(worker.client, requests(1))
     stranger = worker.stranger
@@ -94,6 +102,7 @@ def test_a_stranger_finds_nothing(worker: Jobs) -> None:
     assert [one.id for one in stranger.files.list().data] == []
 
 
+@ONE
 def test_cancelling_stops_it_and_delivers_what_there_is(worker: Jobs) -> None:
     """Row 72."""
     client = worker.client
@@ -110,6 +119,7 @@ def test_cancelling_stops_it_and_delivers_what_there_is(worker: Jobs) -> None:
     assert {line["error"]["code"] for line in errors} == {"batch_cancelled"}
 
 
+@BOTH
 def test_a_batch_survives_its_worker(site: Jobs) -> None:
     """Rows 65, 66, 70: kill -9 of the whole worker in the middle; no line is lost or told twice."""
     client = site.client
@@ -125,6 +135,7 @@ def test_a_batch_survives_its_worker(site: Jobs) -> None:
     assert counted(lines) == dict.fromkeys((f"r{n}" for n in range(1, LINES + 1)), 1)
 
 
+@BOTH
 def test_a_batch_survives_the_loss_of_its_messages(
     site: Jobs, request: pytest.FixtureRequest
 ) -> None:
@@ -145,6 +156,7 @@ def _lose_messages(site: Jobs, request: pytest.FixtureRequest) -> None:
         message.unlink(missing_ok=True)
 
 
+@ONE
 def test_no_prompt_in_logs_messages_or_database(worker: Jobs) -> None:
     """S26."""
     client = worker.client
