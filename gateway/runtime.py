@@ -106,7 +106,7 @@ class Fairway:
         await seed_budgets(store, self.snapshots.current, self.clock.wall())
         self.ledger.start()
         await settle_orphans(self.active.path, self.ledger, self.store, self.snapshots.current)
-        transport = AiohttpUpstream()
+        transport = AiohttpUpstream(self.settings.replica_networks)
         self._stack.push_async_callback(transport.close)
         self.gateway = Gateway(
             Collaborators(

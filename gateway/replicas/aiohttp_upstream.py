@@ -2,18 +2,25 @@
 
 A hung replica can exhaust only its own pool, which has no limit of its own: the scheduler bounds
 what is in flight. Redirects are not followed, proxies of the environment are not used, cookies
-are not kept, nothing is decompressed, and an answer that is encoded anyway is refused.
+are not kept, nothing is decompressed, and an answer that is encoded anyway is refused. Each
+socket is made for an address at which a replica may be: a name that has come to mean another one
+after it was checked leads nowhere.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import io
-from collections.abc import AsyncIterator, Mapping
+import ipaddress
+import socket
+from collections.abc import AsyncIterator, Mapping, Sequence
 from types import TracebackType
 
 import aiohttp
+from aiohttp.abc import AbstractResolver
+from aiohttp.connector import AddrInfoType
 
 from gateway.core.errors import UpstreamError
 from gateway.core.reasons import Reason
@@ -32,6 +39,7 @@ from gateway.replicas.upstream_errors import (
     error_for_plain_answer,
     error_for_status,
 )
+from gateway.services.addresses import is_allowed
 
 READ_BUFFER_BYTES = 64 * 1024  # reading pauses at twice as much
 WRITE_AT_ONCE_BYTES = 256 * 1024
@@ -41,9 +49,14 @@ EVENT_STREAM = "text/event-stream"
 
 
 class AiohttpUpstream:
-    """An ``Upstream`` and a ``Prober``. Must be closed on the loop it was used on."""
+    """An ``Upstream`` and a ``Prober``. Must be closed on the loop it was used on. ``networks``: as
+    in ``gateway.services.addresses``; ``resolver`` None: the operating system's."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self, networks: Sequence[str], *, resolver: AbstractResolver | None = None
+    ) -> None:
+        self._networks = networks
+        self._resolver = resolver
         self._sessions: dict[tuple[str, str, int], aiohttp.ClientSession] = {}
 
     def stream(
@@ -97,8 +110,25 @@ class AiohttpUpstream:
         session = self._sessions.get(key)
         if session is None:
             one_shot = adapter_of(target.kind).closes_after_stream
-            session = self._sessions[key] = _new_session(one_shot)
+            session = self._sessions[key] = _new_session(self._connector(one_shot))
         return session
+
+    def _connector(self, one_shot: bool) -> aiohttp.TCPConnector:
+        """``one_shot``: no connection is used twice, whatever the server announces."""
+        return aiohttp.TCPConnector(
+            limit=0,
+            force_close=one_shot,
+            keepalive_timeout=None if one_shot else KEEP_ALIVE_S,
+            resolver=self._resolver,
+            socket_factory=self._socket,
+        )
+
+    def _socket(self, info: AddrInfoType) -> socket.socket:
+        """Raises PermissionError for an address at which no replica may be."""
+        family, kind, protocol, _, (host, *_) = info
+        if not is_allowed(ipaddress.ip_address(str(host).partition("%")[0]), self._networks):
+            raise PermissionError(errno.EACCES, "no replica may be at this address")
+        return socket.socket(family, kind, protocol)
 
 
 class _Attempt:
@@ -219,13 +249,7 @@ def _credentials(target: ReplicaTarget) -> dict[str, str]:
     return headers
 
 
-def _new_session(one_shot: bool) -> aiohttp.ClientSession:
-    """``one_shot``: no connection is used twice, whatever the server announces."""
-    connector = (
-        aiohttp.TCPConnector(limit=0, force_close=True)
-        if one_shot
-        else aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_S)
-    )
+def _new_session(connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(
         connector=connector,
         auto_decompress=False,

@@ -14,7 +14,7 @@ __all__ = ["llama_model", "llama_server", "virtual_time"]
 
 @pytest.fixture
 async def upstream() -> AsyncIterator[AiohttpUpstream]:
-    upstream = AiohttpUpstream()
+    upstream = AiohttpUpstream(("127.0.0.0/8",))
     yield upstream
     await upstream.close()
 
