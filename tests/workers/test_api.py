@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, cast
@@ -20,6 +19,7 @@ from tests.workers.asking import Answered, Asker
 from tests.workers.batches import ENDPOINT, Desk, jsonl, request
 from workers.asgi import FilesAndBatches, build_application
 from workers.settings import WorkersSettings
+from workers.threads import with_database
 
 LINES = jsonl([request("r1"), request("r2")])
 Ask = Callable[[Asker], Awaitable[Answered]]
@@ -214,7 +214,7 @@ async def test_every_operation_wants_a_key_of_scope_batch(
     name: str, alice: Asker, own: WorkersSettings
 ) -> None:
     """S04."""
-    other = await asyncio.to_thread(factories.key, "acme", scopes=("inference", "usage", "manage"))
+    other = await with_database(factories.key, "acme", scopes=("inference", "usage", "manage"))
     for secret, status, code in (
         ("", 401, "invalid_api_key"),
         ("fw-nonsense", 401, "invalid_api_key"),
@@ -228,10 +228,10 @@ async def test_every_operation_wants_a_key_of_scope_batch(
 async def test_a_disabled_key_and_a_suspended_tenant_are_refused(
     name: str, alice: Asker, desk: Desk
 ) -> None:
-    await asyncio.to_thread(organizations.suspend, slug="acme", actor=TESTER, why="test")
+    await with_database(organizations.suspend, slug="acme", actor=TESTER, why="test")
     answer = await asked(alice, EVERYTHING[name], "file-x", "batch_x")
     assert answer.error == (403, "suspended", None)
-    await asyncio.to_thread(keys.disable, slug="acme", key_id=desk.key_id, actor=TESTER)
+    await with_database(keys.disable, slug="acme", key_id=desk.key_id, actor=TESTER)
     answer = await asked(alice, EVERYTHING[name], "file-x", "batch_x")
     assert answer.error == (401, "invalid_api_key", None)
 

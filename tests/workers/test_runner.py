@@ -19,6 +19,7 @@ from workers.results import Answer, Part
 from workers.runner import Bounds, ChunkRun
 from workers.services import batches
 from workers.services.lines import Lease, LeasedLine
+from workers.threads import with_database
 from workers.usage import TokenUsage
 
 Say = Callable[[LeasedLine], Outcome]
@@ -128,7 +129,7 @@ async def test_without_capacity_half_as_many_run_at_once(desk: Desk) -> None:
         gate.clear()
         return full(line)
 
-    batch = await asyncio.to_thread(desk.running, 40)
+    batch = await with_database(desk.running, 40)
     gateway = ScriptedGateway({f"r{n}": [full_once] for n in range(1, 9)}, gate)
     running = asyncio.create_task(chunk(desk, batch, gateway).run())
     await gateway.until_running(8)
@@ -137,7 +138,7 @@ async def test_without_capacity_half_as_many_run_at_once(desk: Desk) -> None:
     gate.set()
     await running
     assert sum(gateway.calls.values()) == 48
-    assert (await asyncio.to_thread(Batch.objects.get)).completed == 40
+    assert (await with_database(Batch.objects.get)).completed == 40
 
 
 def test_a_long_wait_ends_the_chunk_and_pauses_the_batch_for_all(desk: Desk) -> None:
@@ -174,10 +175,10 @@ def test_a_refusal_is_the_answer_at_once(desk: Desk) -> None:
 async def test_cancelling_starts_no_further_line(desk: Desk) -> None:
     """Row 72."""
     gateway = ScriptedGateway(gate=asyncio.Event())
-    batch = await asyncio.to_thread(desk.running, 50)
+    batch = await with_database(desk.running, 50)
     running = asyncio.create_task(chunk(desk, batch, gateway, at_once=5).run())
     await gateway.entered.wait()
-    await asyncio.to_thread(batches.cancel, tenant="acme", batch_id=batch.batch_id, now=desk.now)
+    await with_database(batches.cancel, tenant="acme", batch_id=batch.batch_id, now=desk.now)
     assert gateway.gate is not None
     gateway.gate.set()
     await running
@@ -186,7 +187,7 @@ async def test_cancelling_starts_no_further_line(desk: Desk) -> None:
 
 async def test_duplicates_of_one_message_call_no_line_twice(desk: Desk) -> None:
     """Row 68, M15."""
-    batch = await asyncio.to_thread(desk.running, 60)
+    batch = await with_database(desk.running, 60)
     gateway = ScriptedGateway()
     await asyncio.gather(*(chunk(desk, batch, gateway).run() for _ in range(6)))
     assert set(gateway.calls.values()) == {1}
@@ -202,12 +203,12 @@ def test_a_chunk_hands_over_when_its_time_is_up(desk: Desk) -> None:
 
 async def test_leases_are_renewed_while_a_call_takes_long(desk: Desk) -> None:
     gateway = ScriptedGateway(gate=asyncio.Event())
-    batch = await asyncio.to_thread(desk.running, 1)
+    batch = await with_database(desk.running, 1)
     running = asyncio.create_task(chunk(desk, batch, gateway, heartbeat_s=0.02).run())
     await gateway.entered.wait()
-    first = await asyncio.to_thread(_lease_until, batch)
+    first = await with_database(_lease_until, batch)
     async with asyncio.timeout(5):
-        while await asyncio.to_thread(_lease_until, batch) == first:
+        while await with_database(_lease_until, batch) == first:
             await asyncio.sleep(0.02)
     assert gateway.gate is not None
     gateway.gate.set()

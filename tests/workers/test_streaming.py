@@ -16,6 +16,7 @@ from tests.workers.batches import Desk
 from tests.workers.test_api import _left, alice
 from tests.workers.test_multipart import BOUNDARY, KIND
 from workers.settings import MEBIBYTE, WorkersSettings
+from workers.threads import with_database
 
 __all__ = ["alice"]
 
@@ -99,6 +100,6 @@ async def _worst_lag_s() -> float:
 
 @pytest.mark.parametrize("size_bytes", [1, 65_536, 3 * MEBIBYTE + 7])
 async def test_a_download_is_as_long_as_the_file(alice: Asker, desk: Desk, size_bytes: int) -> None:
-    row = await asyncio.to_thread(desk.file, b"z" * size_bytes)
+    row = await with_database(desk.file, b"z" * size_bytes)
     answer = await alice.ask("GET", f"/v1/files/{row.file_id}/content")
     assert answer.body == b"z" * size_bytes
