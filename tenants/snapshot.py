@@ -1,8 +1,9 @@
 """What does the hot path know of tenants and keys? Plain frozen values, read in one go.
 
 ``load`` reads the version before the rows: the rows may be newer than the version says, never
-older, so that a poller that compares versions never keeps something stale. Seven queries whatever
-the number of tenants. A key's class grant is never above its tenant's.
+older, so that a poller that compares versions never keeps something stale. Nine queries whatever
+the number of tenants. A key's class grant is never above its tenant's. What is left of a credit
+grant counts until the moment it expires, whenever upkeep moves it.
 """
 
 from __future__ import annotations
@@ -12,12 +13,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, cast
 
+from django.db.models import Min, Sum
+from django.utils import timezone
+
 from gateway.core.limits.limit import Limit
 from gateway.core.priority import PriorityClass
 from tenants.models import (
     ApiKey,
     ConfigVersion,
     CreditAccount,
+    CreditGrant,
     KeyLimit,
     Organization,
     OrganizationLimit,
@@ -72,11 +77,13 @@ class KeyValue:
 
 @dataclass(frozen=True, slots=True)
 class TenancySnapshot:
-    """``tenants`` by slug, ``keys`` by key id."""
+    """``tenants`` by slug, ``keys`` by key id. ``stale_at``: Unix seconds at which the next grant
+    of credit expires, and this must be read again although its version stays."""
 
     version: int
     tenants: Mapping[str, TenantValue]
     keys: Mapping[str, KeyValue]
+    stale_at: float | None = None
 
 
 def current_version() -> int:
@@ -86,9 +93,13 @@ def current_version() -> int:
 
 def load() -> TenancySnapshot:
     """Blocks on the database: call it in a thread."""
-    version = current_version()
-    tenants = _tenants()
-    return TenancySnapshot(version, tenants, _keys(tenants))
+    version, now = current_version(), timezone.now()
+    open_grants = CreditGrant.objects.filter(remaining__gt=0)
+    next_expiry = open_grants.filter(expires_at__gt=now).aggregate(at=Min("expires_at"))["at"]
+    due = open_grants.filter(expires_at__lte=now).values("account").annotate(due=Sum("remaining"))
+    tenants = _tenants({row["account"]: row["due"] for row in due})
+    stale_at = next_expiry.timestamp() if next_expiry else None
+    return TenancySnapshot(version, tenants, _keys(tenants), stale_at)
 
 
 def effective(plan: Iterable[Limit], own: Iterable[Limit]) -> tuple[Limit, ...]:
@@ -98,7 +109,8 @@ def effective(plan: Iterable[Limit], own: Iterable[Limit]) -> tuple[Limit, ...]:
     return tuple(merged[name] for name in sorted(merged))
 
 
-def _tenants() -> dict[str, TenantValue]:
+def _tenants(due: Mapping[int, int]) -> dict[str, TenantValue]:
+    """``due``: what grants that have expired still hold, by account."""
     of_plan = _limits(PlanLimit.objects.all(), "plan_id")
     of_organization = _limits(OrganizationLimit.objects.all(), "organization_id")
     accounts = CreditAccount.objects.in_bulk()
@@ -107,13 +119,14 @@ def _tenants() -> dict[str, TenantValue]:
             row,
             effective(of_plan[row.plan_id], of_organization[row.pk]),
             accounts.get(row.pk),
+            due.get(row.pk, 0),
         )
         for row in Organization.objects.select_related("plan")
     }
 
 
 def _tenant(
-    row: Organization, limits: tuple[Limit, ...], account: CreditAccount | None
+    row: Organization, limits: tuple[Limit, ...], account: CreditAccount | None, due: int
 ) -> TenantValue:
     return TenantValue(
         slug=row.slug,
@@ -123,7 +136,7 @@ def _tenant(
         suspended=row.suspended,
         limits=limits,
         cached_ratio=row.plan.cached_ratio,
-        credit_limit_microcredits=account.limit if account else None,
+        credit_limit_microcredits=account.limit - due if account else None,
         over_limit=cast(Literal["stop", "degrade"], row.plan.over_limit),
         credit_charged_microcredits=account.charged if account else 0,
         plan=row.plan.slug,

@@ -1,4 +1,4 @@
-"""The snapshot from the database: eleven queries, whatever the number of rows. Blocks: in a thread.
+"""The snapshot from the database: thirteen queries, whatever the number of rows. Blocks the thread.
 
 The version is read before the rows, which may therefore be newer than it says, never older.
 """
@@ -32,6 +32,7 @@ def build() -> Snapshot:
         aliases={row.name: _alias(row) for row in Alias.objects.select_related("pool")},
         parameters={(row.name, row.pool): row.value for row in PolicyParameter.objects.all()},
         most_body_bytes=max((pool.most_body_bytes for pool in pools.values()), default=BODY_BYTES),
+        stale_at=tenants.stale_at,
     )
 
 

@@ -2,7 +2,8 @@
 database?
 
 One thread asks for the version every POLL_INTERVAL_S (or at once when `nudge` is called, which
-the push through Redis does), builds a new snapshot when it rose, and hands it to the loop. A
+the push through Redis does), builds a new snapshot when it rose, or when the last one says that it
+is stale (a grant of credit expired), and hands it to the loop. A
 database that is down or frozen stops that thread only: the last snapshot stays in force, and
 `watch`, called once a second on the loop, declares the part "database" degraded and restored.
 """
@@ -60,6 +61,7 @@ class SnapshotHolder:
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._built_version = -1  # before `start`; then the thread's
+        self._stale_at: float | None = None  # likewise
         self._answered_s = clock.monotonic()  # written by the thread
         self._failure: str | None = None  # written by the thread
 
@@ -78,7 +80,7 @@ class SnapshotHolder:
         serve."""
         self._loop = asyncio.get_running_loop()
         self._current = await asyncio.to_thread(self._build_once)
-        self._built_version = self._current.version
+        self._built_version, self._stale_at = self._current.version, self._current.stale_at
         self._answered_s = self._clock.monotonic()
         self._thread = threading.Thread(target=self._poll, name="snapshot", daemon=True)
         self._thread.start()
@@ -129,10 +131,11 @@ class SnapshotHolder:
 
     def _look(self) -> None:
         close_old_connections()
-        if self._version() == self._built_version:
+        stale = self._stale_at is not None and self._clock.wall() >= self._stale_at
+        if self._version() == self._built_version and not stale:
             return
         built = self._build()
-        self._built_version = built.version
+        self._built_version, self._stale_at = built.version, built.stale_at
         assert self._loop is not None
         with suppress(RuntimeError):  # the loop has ended: nobody needs it any more
             self._loop.call_soon_threadsafe(self._apply, built)

@@ -72,6 +72,7 @@ class Snapshot:
     aliases: Mapping[str, AliasValue]
     parameters: Mapping[tuple[str, str], float]  # (name, pool or *) -> what an operator set
     most_body_bytes: int = BODY_BYTES  # of any request; that of the most generous pool
+    stale_at: float | None = None  # Unix epoch: build again then, also under the same version
 
     def parameter(self, name: str, pool: str) -> float | None:
         """The pool's value, else that of all pools, else None: the default of the code."""

@@ -35,6 +35,7 @@ class Source:
     def __init__(self) -> None:
         self.number = 1
         self.fails = False
+        self.stale_at: float | None = None
         self.answers = threading.Event()
         self.answers.set()
 
@@ -45,7 +46,7 @@ class Source:
         return self.number
 
     def build(self) -> Snapshot:
-        return replace(EMPTY, version=self.version())
+        return replace(EMPTY, version=self.version(), stale_at=self.stale_at)
 
 
 class FastClock(SystemClock):
@@ -90,6 +91,17 @@ async def test_a_new_version_is_built_and_handed_to_the_loop() -> None:
     assert [event.version for event in events if isinstance(event, ConfigApplied)] == [2]
 
 
+async def test_a_stale_snapshot_is_built_again_under_the_same_version() -> None:
+    source, events = Source(), []
+    source.stale_at = time.time() + 0.05
+    async with started(source, events) as holder:
+        first = holder.current
+        source.stale_at = None
+        await until(lambda: holder.current is not first)
+    assert holder.current.version == 1
+    assert time.time() >= first.stale_at
+
+
 async def test_a_nudge_does_not_wait_for_the_next_look() -> None:
     source = Source()
     holder = SnapshotHolder(
@@ -125,7 +137,7 @@ async def test_a_failing_database_is_degraded_and_the_last_snapshot_stays() -> N
 
 
 async def test_a_frozen_database_never_holds_the_loop() -> None:
-    source, events = Source(), []
+    source, events = Source(), list[Event]()
     async with started(source, events, FastClock()) as holder:
         source.answers.clear()
         lags = []

@@ -8,8 +8,9 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from tenants import snapshot
 from tenants.actors import Actor
-from tenants.models import AuditEntry, LedgerCall
+from tenants.models import AuditEntry, CreditGrant, LedgerCall
 from tenants.selectors.credit import credit_of
 from tenants.services import credit, upkeep
 from tests import factories
@@ -29,6 +30,24 @@ def test_due_credit_expires_once_with_one_audit_row_per_account() -> None:
     assert AuditEntry.objects.filter(action="credit.expire", actor="system:beat").count() == 2
     balances = [state.balance for s in ("acme", "rival", "other") if (state := credit_of(s))]
     assert balances == [0, 0, 9]
+
+
+def test_expired_credit_does_not_count_before_upkeep_has_moved_it() -> None:
+    """The snapshot says when it must be read again, and is right without any upkeep."""
+    factories.organization("acme")
+    ends = timezone.now() + timedelta(hours=1)
+    for amount, expires_at in ((700, ends), (50, None)):
+        credit.grant(
+            slug="acme", amount_microcredits=amount, expires_at=expires_at, actor=TESTER, why="x"
+        )
+    before = snapshot.load()
+    assert before.tenants["acme"].credit_limit_microcredits == 750
+    assert before.stale_at == ends.timestamp()
+    CreditGrant.objects.filter(amount=700).update(expires_at=timezone.now())
+    after = snapshot.load()
+    assert (after.tenants["acme"].credit_limit_microcredits, after.stale_at) == (50, None)
+    upkeep.expire_credit(actor=BEAT)
+    assert snapshot.load().tenants["acme"].credit_limit_microcredits == 50
 
 
 def test_ledger_is_kept_400_days() -> None:
