@@ -4,7 +4,7 @@
 --   <prefix>leases      sorted set: call id -> second at which its lease ends
 --   <prefix>call:<id>   hash: state = open | expired | done; "<kind>|<bucket>" = amount held
 --   <prefix>b:<bucket>  hash: used, held, at (second of the last drain), cap, win
--- Kinds: R rate (a level that drains), B budget, L level. Amounts travel as %.17g text, because Redis
+-- Kinds: R rate (``used`` is a level that drains, holds included), B budget, L level. Amounts travel as %.17g text, because Redis
 -- cuts Lua numbers to integers. The arithmetic is that of gateway/core/limits/bucket.py.
 
 local ROUNDING = 1e-6
@@ -48,6 +48,18 @@ local function save(bucket)
     'at', text(bucket.at), 'cap', text(bucket.cap), 'win', text(bucket.win))
 end
 
+-- What counts against the capacity.
+local function level(bucket, kind)
+  return kind == 'R' and bucket.used or bucket.used + bucket.held
+end
+
+local function give_back(bucket, kind, amount)
+  bucket.held = math.max(0, bucket.held - amount)
+  if kind == 'R' then
+    bucket.used = math.max(0, bucket.used - amount)
+  end
+end
+
 -- Gives back what a call holds. A bucket that has expired since is not made anew.
 local function release(prefix, fields, now)
   for i = 1, #fields, 2 do
@@ -56,8 +68,7 @@ local function release(prefix, fields, now)
       local bucket = load(prefix .. 'b:' .. name)
       if bucket.exists then
         drain(bucket, kind, now)
-        local part = kind == 'R' and 'used' or 'held'
-        bucket[part] = math.max(0, bucket[part] - tonumber(fields[i + 1]))
+        give_back(bucket, kind, tonumber(fields[i + 1]))
         save(bucket)
       end
     end

@@ -19,8 +19,7 @@ for i = 2, #KEYS do
   local kind, name = ARGV[(i - 1) * 2], ARGV[(i - 1) * 2 + 1]
   local bucket = load(KEYS[i])
   drain(bucket, kind, now)
-  local part = kind == 'R' and 'used' or 'held'
-  bucket[part] = math.max(0, bucket[part] - (over[kind .. '|' .. name] or 0))
+  give_back(bucket, kind, over[kind .. '|' .. name] or 0)
   numbers[#numbers + 1] = text(bucket.used)
   numbers[#numbers + 1] = text(bucket.held)
 end

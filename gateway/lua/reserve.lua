@@ -39,7 +39,7 @@ for i, ask in ipairs(asked) do
     bucket.used = math.max(bucket.used, ask.least)
   end
   ask.bucket = bucket
-  if not known and not adopt and bucket.used + bucket.held + ask.amount > ask.capacity + ROUNDING then
+  if not known and not adopt and level(bucket, ask.kind) + ask.amount > ask.capacity + ROUNDING then
     fits = 0
   end
 end
@@ -48,8 +48,10 @@ if fits == 1 then
   for _, ask in ipairs(asked) do
     local bucket = ask.bucket
     if not known then
-      local part = ask.kind == 'R' and 'used' or 'held'
-      bucket[part] = bucket[part] + ask.amount
+      bucket.held = bucket.held + ask.amount
+      if ask.kind == 'R' then
+        bucket.used = bucket.used + ask.amount
+      end
     end
     save(bucket)
     if ask.lives > 0 then

@@ -10,13 +10,16 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gateway.core.limits.demands import BucketKey, BucketState
+from gateway.core.limits.book import kind_of
+from gateway.core.limits.demands import BucketKey, BucketState, Kind
 
 CAPACITY = 50_000
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
+    """``used`` of a rate bucket is its level, reservations included."""
+
     used: float
     held: float
     at_s: float
@@ -29,7 +32,8 @@ class LastKnown:
 
     def note(self, states: Iterable[BucketState], now_s: float) -> None:
         for state in states:
-            self._put(state.key, Seen(state.used, state.held, now_s))
+            level = state.used + state.held if kind_of(state.key) is Kind.RATE else state.used
+            self._put(state.key, Seen(level, state.held, now_s))
 
     def raise_to(self, key: BucketKey, used: float, now_s: float) -> None:
         seen = self.get(key)

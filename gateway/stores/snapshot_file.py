@@ -98,4 +98,6 @@ def _restore_call(
     for key, amount in kept:
         if book.buckets[key].kind is Kind.BUDGET:
             book.buckets[key].held += amount
+        else:
+            book.buckets[key].reserved += amount
     book.open[call_id] = OpenCall(kept, now_s + book.lease_s)

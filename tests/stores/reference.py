@@ -49,8 +49,6 @@ class Model:
                 self._change_rates(call, -1)
 
     def held(self, key: BucketKey) -> float:
-        if kind_of(key) is Kind.RATE:
-            return 0.0
         return sum(call.holds.get(key, 0.0) for call in self.calls.values() if call.live)
 
     def reserve(self, call_id: str, demands: tuple[Demand, ...], now_s: float) -> bool:
@@ -66,7 +64,8 @@ class Model:
             self.calls[call_id].expires_s = now_s + LEASE_S
             return True
         for d in demands:
-            if self.buckets[d.key].used + self.held(d.key) + d.amount > d.capacity + 1e-6:
+            held = 0.0 if d.kind is Kind.RATE else self.held(d.key)
+            if self.buckets[d.key].used + held + d.amount > d.capacity + 1e-6:
                 return False
         self.calls[call_id] = ModelCall({d.key: d.amount for d in demands}, now_s + LEASE_S)
         self._change_rates(self.calls[call_id], +1)

@@ -122,6 +122,29 @@ async def test_second_settle_changes_nothing(store: QuotaStore) -> None:
     assert (await peek(store, budget))[0].used == 20
 
 
+async def test_rate_bucket_tells_what_running_calls_hold(store: QuotaStore) -> None:
+    """What remains is the same whoever has it."""
+    rate = demand("tpm", 30, 100)
+    ended, running = call_id(), call_id()
+    for call in (ended, running):
+        await store.reserve(call, (rate,))
+    await store.settle(ended, {rate.key: 20})
+    (state,) = await peek(store, rate)
+    assert (state.used, state.held) == pytest.approx((20, 30), abs=0.1)
+    assert state.remaining == pytest.approx(50, abs=0.1)
+    await store.settle(running, None)
+    (state,) = await peek(store, rate)
+    assert (state.used, state.held) == pytest.approx((20, 0), abs=0.1)
+
+
+async def test_hold_of_a_rate_bucket_drains_with_its_level(store: QuotaStore) -> None:
+    rate = demand("tpm", 100, 100, window_s=0.2)
+    await store.reserve(call_id(), (rate,))
+    await asyncio.sleep(0.3)
+    (state,) = await peek(store, rate)
+    assert (state.used, state.held, state.remaining) == (0, 0, 100)
+
+
 async def test_abandoned_call_charges_nothing(store: QuotaStore) -> None:
     demands = (demand("tpm", 50, 100), demand("day", 50, 100), demand("concurrent", 1, 2))
     call = call_id()
@@ -179,7 +202,8 @@ async def test_expired_hold_of_every_kind_is_given_back(short_leases: QuotaStore
     await short_leases.reserve(call_id(), demands)
     await asyncio.sleep(LEASE_S + 0.1)
     assert isinstance(await short_leases.reserve(call_id(), demands), Reservation)
-    assert [s.held for s in await peek(short_leases, *demands)] == [0, 50, 1]
+    held = [s.held for s in await peek(short_leases, *demands)]
+    assert held == pytest.approx([50, 50, 1], abs=0.1)
 
 
 async def test_late_renewal_revives_an_expired_hold(short_leases: QuotaStore) -> None:
@@ -223,7 +247,7 @@ async def test_organization_and_key_limits_hold_together(store: QuotaStore) -> N
     assert isinstance(await store.reserve(call_id(), (organization, first)), Reservation)
     assert isinstance(await store.reserve(call_id(), (organization, first)), Refused)
     assert isinstance(await store.reserve(call_id(), (organization, second)), Reservation)
-    assert (await peek(store, organization))[0].used == pytest.approx(2, abs=0.1)
+    assert (await peek(store, organization))[0].held == pytest.approx(2, abs=0.1)
 
 
 async def test_tenants_do_not_share_buckets(store: QuotaStore) -> None:

@@ -75,7 +75,7 @@ async def test_call_cut_by_kill_9_is_settled_once_by_its_recovery(tmp_path: Path
         for _ in range(2):
             await store.settle(call, {DEMANDS[0].key: 25, DEMANDS[1].key: 25})
         after = await store.peek(DEMANDS)
-    assert [state.held for state in before] == [0, 60, 0]
+    assert [state.held for state in before] == [60, 60, 0]
     assert [(state.used, state.held) for state in after] == [(25, 0), (25, 0), (0, 0)]
 
 

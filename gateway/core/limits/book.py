@@ -73,7 +73,9 @@ class BucketBook:
         is taken to contain it already."""
         for demand in demands:
             bucket = self._met(demand, now_s)
-            if demand.kind is not Kind.RATE:
+            if demand.kind is Kind.RATE:
+                bucket.reserved += demand.amount
+            else:
                 bucket.hold(demand.amount)
         holds = tuple((d.key, d.amount) for d in demands)
         self.open[call_id] = OpenCall(holds, now_s + self.lease_s)
@@ -119,7 +121,7 @@ class BucketBook:
         for key, bucket in list(self.buckets.items()):
             bucket.drain(now_s)
             over = key.period != "" and bucket.forget_s < now_s
-            if bucket.held == 0 and (bucket.used == 0 or over):
+            if bucket.held == bucket.reserved == 0 and (bucket.used == 0 or over):
                 del self.buckets[key]
         self._forget_settled(now_s)
 

@@ -3,7 +3,8 @@
 A RATE bucket is a level that drains at ``capacity / window_s`` per second and may stand above its
 capacity (debt). A reservation raises it at once; settling corrects it by what was over- or
 underestimated, never below empty. So over any span, what was charged <= capacity + refill of that
-span + one estimate error per call. BUDGET and LEVEL keep what is held apart from what is used.
+span + one estimate error per call. BUDGET and LEVEL keep what is held apart from what is used; of
+a RATE bucket ``reserved`` tells which part of its level is held, and decides nothing.
 
 Invariants: used >= 0, held >= 0; a step back of the clock drains nothing. Times in monotonic
 seconds; amounts in the unit of the bucket.
@@ -32,6 +33,7 @@ class Bucket:
     capacity: float = 0.0
     window_s: float = 60.0
     forget_s: float = float("inf")  # BUDGET: when its period is long over
+    reserved: float = 0.0
 
     def drain(self, now_s: float) -> None:
         if self.kind is Kind.RATE and now_s > self.at_s:
@@ -50,12 +52,14 @@ class Bucket:
     def hold(self, amount: float) -> None:
         if self.kind is Kind.RATE:
             self.used += amount
+            self.reserved += amount
         else:
             self.held += amount
 
     def release(self, amount: float) -> None:
         if self.kind is Kind.RATE:
             self.used = max(0.0, self.used - amount)
+            self.reserved = max(0.0, self.reserved - amount)
         else:
             self.held = max(0.0, self.held - amount)
 
@@ -64,7 +68,7 @@ class Bucket:
             self.used += amount
 
     def state(self, key: BucketKey, demand: Demand) -> BucketState:
-        return state_of(key, demand, self.used, self.held)
+        return state_of(key, demand, self.used, self.held + self.reserved)
 
 
 def drained(level: float, elapsed_s: float, rate_per_s: float) -> float:
@@ -83,9 +87,13 @@ def wait_s(demand: Demand, used: float, held: float) -> float | None:
 
 
 def state_of(key: BucketKey, demand: Demand, used: float, held: float) -> BucketState:
+    """``used`` of a RATE bucket is its level, of which ``held`` is a part as far as it has not
+    drained."""
     match demand.kind:
         case Kind.RATE:
             full_again_s = used * demand.window_s / demand.capacity
+            held = min(held, used)
+            used -= held
         case Kind.BUDGET:
             full_again_s = demand.resets_in_s
         case Kind.LEVEL:

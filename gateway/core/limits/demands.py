@@ -68,8 +68,8 @@ class BucketState:
 
     key: BucketKey
     limit: float
-    used: float  # RATE: the undrained level, reservations included; BUDGET: settled; LEVEL: 0
-    held: float  # BUDGET, LEVEL: by calls that have not ended
+    used: float  # RATE: settled and not drained yet; BUDGET: settled; LEVEL: 0
+    held: float  # by calls that have not ended; RATE: the undrained part of that
     full_again_s: float  # RATE: until empty of use; BUDGET: until the period ends; LEVEL: 0
 
     @property

@@ -66,9 +66,9 @@ def test_raised_and_lowered_limits_refill_at_their_own_speed() -> None:
     book.reserve(call_id(), (demand("tpm", 100, 100, window_s=60),), 0)
     faster = demand("tpm", 0.001, 600, window_s=60)
     state = book.peek((faster,), 30)[0]
-    assert state.used == pytest.approx(50)
+    assert state.held == pytest.approx(50)
     book.reserve(call_id(), (faster,), 30)
-    assert book.peek((faster,), 33)[0].used == pytest.approx(20, abs=0.1)
+    assert book.peek((faster,), 33)[0].held == pytest.approx(20, abs=0.1)
 
 
 def test_a_budget_is_fresh_once_when_its_day_ends() -> None:
