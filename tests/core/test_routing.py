@@ -9,16 +9,19 @@ from typing import Any
 
 import pytest
 
+from gateway.core.caches.prefix_index import PrefixIndex
 from gateway.core.dispatch.dispatcher import Dispatcher
 from gateway.core.dispatch.effects import PoolConfig, ReplicaConfig, ReplicaHealth, Usage
 from gateway.core.priority import PriorityClass
 from gateway.core.queues.lane import ANYWHERE, Lane
-from gateway.core.routing.policies import ROUTING_POLICIES, least_inflight, routing_policy
+from gateway.core.routing.hot_prefixes import HotPrefixes
+from gateway.core.routing.policies import ROUTING_POLICIES, routing_policy
 from gateway.core.routing.replica import Replica
 from gateway.core.routing.roster import Roster
+from gateway.core.routing.scene import Knowledge, Scene
 from tests.core.factories import config, dispatcher, grants, replicas, ticket
 
-RNG = random.Random(0)
+UNEVEN = {"power_of_two": 4, "random": 12}  # calls apart, of 64 on 8 replicas
 USAGE = Usage(100, 0, 50)
 
 
@@ -27,6 +30,11 @@ def replica(slug: str, *tokens: int, slots: int = 8) -> Replica:
     for number, amount in enumerate(tokens):
         made.take(number + 1, amount)
     return made
+
+
+def scene(candidates: list[Replica], **changes: Any) -> Scene:
+    known = Knowledge(PrefixIndex(), HotPrefixes(), random.Random(0))
+    return Scene(ticket(**changes), candidates, lambda: candidates, known, 0.0)
 
 
 def submit(pool: Dispatcher, number: int, **changes: Any) -> list[str]:
@@ -40,7 +48,7 @@ def submit(pool: Dispatcher, number: int, **changes: Any) -> list[str]:
 class TestEveryPolicy:
     def test_picks_one_of_the_candidates(self, policy: str) -> None:
         candidates = [replica("a", 5), replica("b"), replica("c", 1, 2)]
-        assert ROUTING_POLICIES[policy](candidates, RNG) in candidates
+        assert ROUTING_POLICIES[policy](scene(candidates)).replica in candidates
 
     def test_cold_calls_do_not_all_go_to_the_first_replica(self, policy: str) -> None:
         """R1."""
@@ -53,12 +61,13 @@ class TestEveryPolicy:
     def test_a_burst_spreads(self, policy: str) -> None:
         """R3: load is counted at the grant, before any answer."""
         placed = Counter(submit(dispatcher(config(8, 32, routing=policy)), 64))
-        assert max(placed.values()) - min(placed.values()) <= 1
+        assert max(placed.values()) - min(placed.values()) <= UNEVEN.get(policy, 1)
         assert len(placed) == 8
 
 
 def test_least_inflight_counts_tokens_not_calls() -> None:
-    assert least_inflight([replica("many", 10, 10, 10), replica("big", 5_000)], RNG).slug == "many"
+    two = [replica("many", 10, 10, 10), replica("big", 5_000)]
+    assert ROUTING_POLICIES["least_inflight"](scene(two)).replica.slug == "many"
 
 
 def test_mixed_calls_of_all_kinds_balance() -> None:
@@ -75,7 +84,7 @@ def test_mixed_calls_of_all_kinds_balance() -> None:
 
 
 def test_an_unknown_policy_names_the_known_ones() -> None:
-    with pytest.raises(ValueError, match="least_inflight, round_robin"):
+    with pytest.raises(ValueError, match="bounded, least_cost, least_inflight"):
         routing_policy("fastest")
 
 

@@ -95,7 +95,7 @@ def test_a_replica_with_absurd_terms_is_refused(pool: Pool, terms: ReplicaTerms)
 
 
 def test_unknown_names_say_which_are_known(pool: Pool) -> None:
-    with pytest.raises(Invalid, match="Known: least_inflight, round_robin"):
+    with pytest.raises(Invalid, match="Known: bounded, least_cost, least_inflight"):
         pools.change(slug="p1", changes={"routing": "psychic"}, actor=TESTER)
     with pytest.raises(NotFound, match=r"manage\.py pool list"):
         replicas.create(slug="r1", pool="elsewhere", terms=TERMS, actor=TESTER)

@@ -53,16 +53,15 @@ from gateway.core.priority import PriorityClass
 from gateway.core.queues.call import QueuedCall
 from gateway.core.queues.class_order import Choice
 from gateway.core.queues.waiting import WaitingCalls
-from gateway.core.routing.policies import routing_policy
 from gateway.core.routing.roster import Roster
+from gateway.core.routing.router import Router
 
 
 class Dispatcher:
     def __init__(self, pool: str, config: PoolConfig, rng: random.Random, now_s: float) -> None:
         self._pool = pool
         self._config = config
-        self._rng = rng
-        self._route = routing_policy(config.routing)
+        self._router = Router(config, rng)
         self._start = StartRule(config)
         self._roster = Roster(config.replicas, self._start.is_open)
         self._waiting = WaitingCalls(config)
@@ -105,6 +104,7 @@ class Dispatcher:
         """The replica answered with any event: the call is in its batch."""
         lease = self._leases[grant_id]
         lease.replica.started(grant_id)
+        self._router.first_event(grant_id, lease.replica, now_s)
         self._start.started(lease.replica.slug)
         self._roster.refresh(lease.replica)
         return self._expire(now_s) + self._give_out(now_s)
@@ -112,7 +112,7 @@ class Dispatcher:
     def progress(self, grant_id: int, output_tokens: int, now_s: float) -> list[Effect]:
         """``output_tokens`` so far in all. Charges what exceeds the estimate."""
         lease = self._leases[grant_id]
-        lease.replica.grew(grant_id, lease.ticket.input_tokens + output_tokens)
+        lease.replica.grew(grant_id, lease.uncached_tokens + output_tokens)
         self._roster.refresh(lease.replica)
         self._correct(lease, lease.cost_so_far(output_tokens))
         return self._expire(now_s)
@@ -131,6 +131,7 @@ class Dispatcher:
             self._waiting.queue(lease.ticket.klass).let_go(lease.ticket.tenant)
         self._account.ended(flow)
         lease.replica.free(grant_id)
+        self._router.ended(grant_id, lease.replica, usage)
         self._roster.refresh(lease.replica)
         return self._expire(now_s) + self._give_out(now_s)
 
@@ -143,6 +144,8 @@ class Dispatcher:
             return self._sample(change, now_s)
         if isinstance(change, ReplicaHealth):
             opened = self._roster.set_health(change)
+            if not change.admits:
+                self._router.restarted(change.slug)
         else:
             self._configure(change)
             opened = self._roster.configure(change.replicas)
@@ -214,17 +217,25 @@ class Dispatcher:
 
     def _grant(self, choice: Choice, now_s: float) -> Grant:
         call, ticket = choice.call, choice.call.ticket
-        replica = self._route(self._roster.candidates(call.lane), self._rng)
-        lease = Lease(ticket, replica, self._waiting.dispatch(choice))
+        placing = self._router.choose(
+            ticket,
+            self._roster.candidates(call.lane),
+            lambda: self._roster.admitted(call.lane),
+            now_s,
+        )
+        replica, uncached = placing.replica, placing.uncached_tokens
+        lease = Lease(ticket, replica, self._waiting.dispatch(choice), uncached)
         grant_id = next(self._grant_ids)
         self._leases[grant_id] = lease
+        self._router.dispatched(grant_id, placing, ticket, now_s)
         opened_by = self._start.opened_by(replica)
-        replica.take(grant_id, ticket.input_tokens + ticket.output_tokens, ticket.input_tokens)
+        replica.take(grant_id, uncached + ticket.output_tokens, uncached)
         self._roster.refresh(replica)
         self._account.dispatched((ticket.tenant, ticket.klass), call.cost)
         self._drain_rate.dispatched(call.cost, now_s)
         rule = f"{choice.rule}/{self._config.queue}/{self._config.routing}/{opened_by}"
-        return Grant(ticket.call_id, grant_id, replica.slug, now_s - call.queued_s, rule)
+        waited_s = now_s - call.queued_s
+        return Grant(ticket.call_id, grant_id, replica.slug, waited_s, rule, placing.decision)
 
     def _correct(self, lease: Lease, cost: float) -> None:
         if cost == lease.charge.cost:
@@ -244,12 +255,13 @@ class Dispatcher:
         replica = self._roster.get(sample.slug)
         if replica is not None:
             self._start.sampled(replica, sample, now_s)
+            self._router.sampled(sample)
             self._roster.refresh(replica)
         return self._expire(now_s) + self._give_out(now_s)
 
     def _configure(self, config: PoolConfig) -> None:
         self._start.config = config
-        self._route = routing_policy(config.routing)
+        self._router.configure(config)
         if config.queue != self._config.queue:
             self._waiting.change_policy(config)
             self._renew_holds()

@@ -10,8 +10,10 @@ import math
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
+from gateway.core.caches.prefix_chain import NO_PREFIX, PrefixChain
 from gateway.core.priority import PriorityClass
 from gateway.core.reasons import Reason
+from gateway.core.routing.decision import Decision
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,8 @@ class Ticket:
     again: bool = (
         False  # asks for a new grant: before the other calls of its flow, without a new lift
     )
+    prefix: PrefixChain = NO_PREFIX
+    ordered: bool = False  # the caller asks for its calls in their order
     end_user: str = ""  # whom the caller serves; "" = it does not say
     preemptions: int = 0  # grants of this call that were taken back
     conversation: int = 0  # the same for every turn of one conversation; 0 = unknown
@@ -58,6 +62,12 @@ class Grant:
     replica: str
     queued_s: float
     rule: str
+    decision: Decision | None = None
+
+    @property
+    def predicted_cached_tokens(self) -> int:
+        """Of the prompt, on this replica."""
+        return self.decision.predicted_cached_tokens if self.decision else 0
 
 
 class Failure(Enum):
@@ -94,6 +104,7 @@ class ReplicaConfig:
     slots: int
     context_tokens: int = 0  # 0 = unknown
     kv_tokens: int = 250_000
+    one_prefix_per_slot: bool = False  # llama.cpp; others share blocks among running calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +148,11 @@ class PoolConfig:
     most_slots: int = 0  # above the configured slots; 0 = never above
     # Part of one replica's batch that a tenant may hold while others wait: see batch_share
     batch_share_ratio: float = 1.25  # of its weight share; 0 = all of it
+    # Prompts that are held: see prefix_index, fair_queue
+    prefix_index_bytes: int = 256 * 1024 * 1024
+    sticky_tokens: int = 20_000
+    look_ahead_calls: int = 16  # 0 = strict order inside a flow
+    quantum_tokens: int = 4_096  # 0 = strict order across flows
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +174,7 @@ class ReplicaTelemetry:
     running: int | None = None
     waiting: int | None = None
     kv_ratio: float | None = None
+    prompt_tokens: int | None = None  # read since its start; falls when it restarts
 
 
 @dataclass(frozen=True, slots=True)

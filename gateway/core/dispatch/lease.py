@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from gateway.core.cost import service_cost
 from gateway.core.dispatch.effects import Ticket, Usage
+from gateway.core.priority import PriorityClass
 from gateway.core.queues.call import Charge
 from gateway.core.routing.replica import Replica
 
@@ -22,6 +23,7 @@ class Lease:
     ticket: Ticket
     replica: Replica
     charge: Charge
+    uncached_tokens: int = 0  # of its prompt, as predicted
 
     def cost_so_far(self, output_tokens: int) -> float:
         """At least what is charged already."""

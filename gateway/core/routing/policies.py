@@ -1,36 +1,25 @@
-"""Among the replicas that may run a call now, which one gets it?
+"""Routing policies by the name that a pool's configuration uses.
 
-The candidates admit calls, are eligible, have not failed this call and have a free slot. Load is
-what this gateway has granted and not got back, in tokens; it is counted at the grant, not when a
-replica answers, so that a burst sees itself. Equal loads are broken at random: calls to an idle
-pool do not all go to the replica that happens to come first.
-
-A policy is a function of the candidates (at least one) and a source of randomness; it keeps no
-state and changes nothing.
+A policy is a function of the scene: it names one of the open replicas (at least one), keeps no
+state and changes nothing. All of them pass one conformance suite.
 """
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from gateway.core.routing.replica import Replica
+from gateway.core.routing.bounded import bounded
+from gateway.core.routing.by_load import (
+    least_inflight,
+    power_of_two,
+    random_choice,
+    round_robin,
+)
+from gateway.core.routing.by_match import blend, longest_match, sticky, threshold
+from gateway.core.routing.least_cost import least_cost
+from gateway.core.routing.scene import Pick, Scene
 
-RoutingPolicy = Callable[[Sequence[Replica], random.Random], Replica]
-
-
-def least_inflight(candidates: Sequence[Replica], rng: random.Random) -> Replica:
-    """Fewest tokens in flight."""
-    least = min(replica.in_flight_tokens for replica in candidates)
-    ties = [replica for replica in candidates if replica.in_flight_tokens == least]
-    return ties[0] if len(ties) == 1 else rng.choice(ties)
-
-
-def round_robin(candidates: Sequence[Replica], rng: random.Random) -> Replica:
-    """Granted longest ago; those never granted first, at random."""
-    longest_ago = min(replica.last_grant_id for replica in candidates)
-    ties = [replica for replica in candidates if replica.last_grant_id == longest_ago]
-    return ties[0] if len(ties) == 1 else rng.choice(ties)
+RoutingPolicy = Callable[[Scene], Pick]
 
 
 def routing_policy(name: str) -> RoutingPolicy:
@@ -41,6 +30,14 @@ def routing_policy(name: str) -> RoutingPolicy:
 
 
 ROUTING_POLICIES: dict[str, RoutingPolicy] = {
+    "bounded": bounded,
+    "least_cost": least_cost,
     "least_inflight": least_inflight,
     "round_robin": round_robin,
+    "power_of_two": power_of_two,
+    "random": random_choice,
+    "threshold": threshold,
+    "blend": blend,
+    "sticky": sticky,
+    "longest_match": longest_match,
 }

@@ -4,7 +4,7 @@
 that neither can drift or fall below zero. They belong to the object: a replica that is removed and
 added again under the same name starts at zero, and the calls of the old one end on the old one.
 
-Units: slots (places in the running batch), tokens (estimated input + expected output).
+Units: slots (places in the running batch), tokens (estimated uncached input + expected output).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gateway.core.dispatch.effects import ReplicaConfig, ReplicaHealth
+from gateway.core.routing.peak_rate import PeakRate
 
 
 @dataclass(slots=True, eq=False)
@@ -19,10 +20,13 @@ class Replica:
     config: ReplicaConfig
     health: ReplicaHealth
     in_flight_tokens: int = 0
+    in_flight_prompt_tokens: int = 0
     unstarted_prompt_tokens: int = 0
     last_grant_id: int = 0
     slot_limit: int | None = None  # as found out at run time; None = as configured
+    peak: PeakRate = field(default_factory=PeakRate)
     _tokens: dict[int, int] = field(default_factory=dict)  # grant -> tokens
+    _prompts: dict[int, int] = field(default_factory=dict)  # grant -> prompt tokens
     _unstarted: dict[int, int] = field(default_factory=dict)  # grant -> prompt tokens
 
     @property
@@ -59,7 +63,8 @@ class Replica:
         assert self.has_free_slot
         assert grant_id not in self._tokens
         self._tokens[grant_id] = tokens
-        self._unstarted[grant_id] = prompt_tokens
+        self._prompts[grant_id] = self._unstarted[grant_id] = prompt_tokens
+        self.in_flight_prompt_tokens += prompt_tokens
         self.unstarted_prompt_tokens += prompt_tokens
         self.in_flight_tokens += tokens
         self.last_grant_id = grant_id
@@ -75,4 +80,5 @@ class Replica:
 
     def free(self, grant_id: int) -> None:
         self.in_flight_tokens -= self._tokens.pop(grant_id)
+        self.in_flight_prompt_tokens -= self._prompts.pop(grant_id)
         self.started(grant_id)

@@ -68,6 +68,14 @@ class Roster:
         self.refresh(replica)
         return frozenset({health.slug}) if opened else frozenset()
 
+    def admitted(self, lane: Lane) -> list[Replica]:
+        """Replicas that may run the calls of ``lane``, open or not."""
+        return [
+            replica
+            for slug, replica in self._replicas.items()
+            if slug in self.admitting and lane.admits(slug)
+        ]
+
     def candidates(self, lane: Lane) -> list[Replica]:
         """Open replicas that may run the calls of ``lane``, in the order of
         configuration."""

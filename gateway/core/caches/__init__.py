@@ -1,0 +1,1 @@
+"""What do the replicas hold already? Hashes of prompts, and where each was sent last."""

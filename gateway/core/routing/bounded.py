@@ -1,0 +1,121 @@
+"""Affinity with bounded load: go where the prompt is held, unless that replica carries too much.
+
+  holders     open replicas that hold at least half of the prompt's blocks and at least two, not
+              more than 0.1 less than the best of them, with load + own <= 1.25 * mean load + 4
+              calls of mean size
+  affinity    the holder of least cost = (in-flight uncached prompt tokens + own) / R_peak + memory
+  session     no holder: where the last call of the same session went, within the same bound
+  least_load  neither: the least loaded; differences of less than one call are ties, broken by
+              fewest resident blocks (a replica that is never used would lose every tie), then load
+  spill       the least loaded non-holder carries less than 0.75 times the load of the chosen one:
+              it gets the call and so becomes a holder, with probability 0.1 (``seed``), or always
+              while fewer replicas hold the prefix than its share of the traffic needs (``copy``).
+              Where a replica holds one prefix per slot, only into a slot that holds none
+
+Why: affinity alone sends one hot prefix to one replica (TTFT p90 113 s where load alone has 34).
+The bound of Mirrokni, Thorup, Zadimoghaddam, "Consistent Hashing with Bounded Loads" (2018) makes
+the worst replica at most 1.25 times as loaded as the mean, with four calls of slack so that a pool
+with few calls does not spill at once. Spilling seeds a second holder, after which the bound is no
+longer needed. No metrics are read, so none can be stale.
+
+Candidates of one decision: the holders (a sample of many), the least loaded. Ties at random.
+Source: simulated for this project: TTFT p90 0.4 s near the knee, 0.11 s on one hot prefix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gateway.core.routing.cost import memory_s, prompt_s
+from gateway.core.routing.replica import Replica
+from gateway.core.routing.scene import Pick, Scene
+
+WITHIN_BEST_RATIO = 0.1
+LOAD_RATIO = 1.25
+SLACK_CALLS = 4
+SPILL_RATIO = 0.75
+SPILL_CALLS = 2  # a holder with less in flight, this call not counted, has no need of relief
+SEED_CHANCE = 0.1
+MOST_HOLDERS = 16
+
+
+def bounded(scene: Scene) -> Pick:
+    bound = LOAD_RATIO * scene.mean_load + SLACK_CALLS * scene.mean_call
+    holders = [
+        replica
+        for replica in _near_best(scene)
+        if replica.in_flight_tokens + scene.own_tokens(replica) <= bound
+    ]
+    if holders:
+        return _among(holders, scene, bound)
+    home = _home(scene)
+    if home is not None and home.in_flight_tokens + scene.own_tokens(home) <= bound:
+        return Pick(home, "session", (scene.candidate(home),), bound)
+    chosen = _least_load(scene.open, scene)
+    return Pick(chosen, "least_load", (scene.candidate(chosen),), bound)
+
+
+def _near_best(scene: Scene) -> Sequence[Replica]:
+    holders = scene.holders()
+    if len(holders) > MOST_HOLDERS:
+        holders = scene.rng.sample(holders, MOST_HOLDERS)
+    if len(holders) < 2:
+        return holders
+    best = max(map(scene.matched_blocks, holders))
+    least = best - WITHIN_BEST_RATIO * len(scene.chain)
+    return [replica for replica in holders if scene.matched_blocks(replica) >= least]
+
+
+def _among(holders: Sequence[Replica], scene: Scene, bound: float) -> Pick:
+    chosen = scene.least(holders, lambda replica: _cost_s(replica, scene))
+    shown = [scene.candidate(replica, _cost_s(replica, scene)) for replica in holders[:5]]
+    other = _relief(chosen, scene)
+    if other is None:
+        return Pick(chosen, "affinity", tuple(shown), bound)
+    shown.append(scene.candidate(other, _cost_s(other, scene)))
+    if scene.copies() < scene.copies_wanted():
+        return Pick(other, "copy", tuple(shown), bound)
+    if scene.rng.random() < SEED_CHANCE:
+        return Pick(other, "seed", tuple(shown), bound)
+    return Pick(chosen, "affinity", tuple(shown), bound)
+
+
+def _relief(chosen: Replica, scene: Scene) -> Replica | None:
+    """A replica that does not hold the prompt and carries much less."""
+    if chosen.in_flight_tokens < SPILL_CALLS * scene.mean_call:
+        return None
+    lighter = [
+        replica
+        for replica in scene.open
+        if replica.in_flight_tokens < SPILL_RATIO * chosen.in_flight_tokens
+        and scene.matched_blocks(replica) < scene.holder_blocks
+        and scene.index.has_room(replica.slug)
+    ]
+    return scene.least_loaded(lighter) if lighter else None
+
+
+def _cost_s(replica: Replica, scene: Scene) -> float:
+    tokens = replica.in_flight_prompt_tokens + scene.uncached_tokens(replica)
+    return prompt_s(replica, tokens) + memory_s(replica)
+
+
+def _home(scene: Scene) -> Replica | None:
+    if not scene.chain.session:
+        return None
+    slug = scene.index.home_of(scene.chain.session)
+    return next((replica for replica in scene.open if replica.slug == slug), None)
+
+
+def _least_load(replicas: Sequence[Replica], scene: Scene) -> Replica:
+    least = min([replica.in_flight_tokens for replica in replicas])
+    most = least + scene.mean_call
+    ties = [replica for replica in replicas if replica.in_flight_tokens <= most]
+    if len(ties) == 1:
+        return ties[0]
+
+    def rank(replica: Replica) -> tuple[int, int, float]:
+        holding = scene.index.get(replica.slug)
+        blocks = holding.blocks if holding is not None else 0
+        return blocks, replica.in_flight_tokens, scene.rng.random()
+
+    return min(ties, key=rank)

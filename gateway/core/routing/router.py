@@ -1,0 +1,172 @@
+"""Where does this call run? Asks the pool's policy, and remembers what it decides by.
+
+The router owns what routing has learned of the replicas of one pool: which prompts they hold, how
+fast they read, which prefixes are hot. It is told of every dispatch, first event and end, and of
+what happens to replicas; it changes no queue and no count of load.
+
+  dispatched   the prompt is held there from now on (a burst follows its first call)
+  first event  a call that found nothing unstarted measures the replica's rate
+  ended        predicted against reported cached tokens; a slot that held the call is idle again
+  restart      counters that fall, a replica that went down or was removed: its cache is empty
+
+Invariant: a replica is in the index exactly while it is configured. Units: tokens, seconds.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from gateway.core.caches.prefix_chain import PrefixChain
+from gateway.core.caches.prefix_index import PrefixIndex
+from gateway.core.dispatch.effects import (
+    PoolConfig,
+    ReplicaConfig,
+    ReplicaTelemetry,
+    Ticket,
+    Usage,
+)
+from gateway.core.routing.decision import Decision
+from gateway.core.routing.hot_prefixes import HotPrefixes
+from gateway.core.routing.policies import routing_policy
+from gateway.core.routing.replica import Replica
+from gateway.core.routing.scene import Knowledge, Pick, Scene, holder_blocks
+
+
+@dataclass(frozen=True, slots=True)
+class Placing:
+    """Where a call goes. ``uncached_tokens``: of its prompt, to be computed there."""
+
+    replica: Replica
+    uncached_tokens: int
+    decision: Decision
+
+
+@dataclass(slots=True)
+class _Running:
+    """What is remembered of a call in flight."""
+
+    predicted_tokens: int
+    uncached_tokens: int
+    dispatched_s: float
+    alone: bool  # nothing unstarted before it
+
+
+class Router:
+    def __init__(self, config: PoolConfig, rng: random.Random) -> None:
+        self.index = PrefixIndex(config.prefix_index_bytes)
+        self._known = Knowledge(self.index, HotPrefixes(), rng, config.sticky_tokens)
+        self._running: dict[int, _Running] = {}
+        self._read_tokens: dict[str, int] = {}  # by replica: its own counter, as last told
+        self._configs: dict[str, ReplicaConfig] = {}
+        self.configure(config)
+
+    def configure(self, config: PoolConfig) -> None:
+        """Raises ValueError for an unknown policy."""
+        self._policy = routing_policy(config.routing)
+        self._name = config.routing
+        self._known = replace(self._known, sticky_tokens=config.sticky_tokens)
+        wanted = {replica.slug: replica for replica in config.replicas}
+        for slug, known in self._configs.items():
+            changed = wanted.get(slug)
+            if changed is None or changed.one_prefix_per_slot != known.one_prefix_per_slot:
+                self.index.remove(slug)
+                self._read_tokens.pop(slug, None)
+        for slug, replica in wanted.items():
+            self._hold(slug, replica)
+        self._configs = wanted
+
+    def choose(
+        self,
+        ticket: Ticket,
+        open_replicas: Sequence[Replica],
+        fleet: Callable[[], Sequence[Replica]],
+        now_s: float,
+    ) -> Placing:
+        """``fleet``: those that admit the call, open or not. Changes nothing but what is known of
+        hot prefixes."""
+        scene = Scene(ticket, open_replicas, fleet, self._known, now_s)
+        if len(open_replicas) == 1:
+            pick = Pick(open_replicas[0], "only_open")
+        else:
+            pick = self._policy(scene)
+        if scene.has_holders:
+            self._known.hot.seen(scene.holder_block, ticket.input_tokens, now_s)
+        return self._placing(pick, scene)
+
+    def dispatched(self, grant_id: int, placing: Placing, ticket: Ticket, now_s: float) -> None:
+        """Before the replica counts the call."""
+        replica = placing.replica
+        self._running[grant_id] = _Running(
+            placing.decision.predicted_cached_tokens,
+            placing.uncached_tokens,
+            now_s,
+            replica.unstarted == 0,
+        )
+        self.index.insert(
+            replica.slug, ticket.prefix, grant_id=grant_id, room_tokens=_room_tokens(replica)
+        )
+
+    def first_event(self, grant_id: int, replica: Replica, now_s: float) -> None:
+        call = self._running[grant_id]
+        if call.alone:
+            call.alone = False
+            replica.peak.started(call.uncached_tokens, now_s - call.dispatched_s, now_s)
+
+    def ended(self, grant_id: int, replica: Replica, usage: Usage | None) -> None:
+        call = self._running.pop(grant_id)
+        self.index.freed(replica.slug, grant_id)
+        holding = self.index.get(replica.slug)
+        if usage is not None and holding is not None:
+            holding.watch.ended(call.predicted_tokens, usage.cached_tokens)
+
+    def sampled(self, sample: ReplicaTelemetry) -> None:
+        """A counter that falls belongs to another process."""
+        if sample.prompt_tokens is None:
+            return
+        if sample.prompt_tokens < self._read_tokens.get(sample.slug, 0):
+            self.restarted(sample.slug)
+        self._read_tokens[sample.slug] = sample.prompt_tokens
+
+    def restarted(self, slug: str) -> None:
+        """Whatever it held is gone."""
+        if self.index.get(slug) is not None:
+            self.index.forget(slug)
+
+    def holds(self, slug: str, prefix: PrefixChain) -> bool:
+        """Enough of the prompt to count as a holder. One look-up."""
+        blocks = holder_blocks(prefix)
+        return blocks <= len(prefix) and self.index.holds(slug, prefix, blocks)
+
+    def _placing(self, pick: Pick, scene: Scene) -> Placing:
+        ticket, predicted = scene.ticket, scene.matched_tokens(pick.replica)
+        best = predicted
+        if scene.chain.hashes and len(self._configs) > 1:
+            best = max(predicted, scene.capped(scene.chain.tokens(self.index.best(scene.chain))))
+        decision = Decision(
+            self._name,
+            pick.rule,
+            pick.replica.slug,
+            pick.considered,
+            len(scene.open),
+            None if pick.bound_tokens is None else scene.mean_load,
+            pick.bound_tokens,
+            predicted,
+            best,
+        )
+        return Placing(pick.replica, ticket.input_tokens - predicted, decision)
+
+    def _hold(self, slug: str, replica: ReplicaConfig) -> None:
+        holding = self.index.get(slug)
+        slots = replica.slots if replica.one_prefix_per_slot else None
+        if holding is None:
+            self.index.add(slug, slots=slots)
+        elif holding.slots is not None and slots is not None:
+            holding.slots.resize(slots)
+
+
+def _room_tokens(replica: Replica) -> int:
+    """KV memory for prompts: what the answers in flight do not take."""
+    answers = replica.in_flight_tokens - replica.in_flight_prompt_tokens
+    return replica.config.kv_tokens - answers
