@@ -42,6 +42,12 @@ def count(value: float | None) -> str:
     return f"{value:,.0f}"
 
 
+def credits(microcredits: int) -> str:
+    """12.40; below a hundredth 0.0031."""
+    value = microcredits / 1e6
+    return f"{value:,.4f}" if 0 < abs(value) < 0.01 else f"{value:,.2f}"
+
+
 def percent(ratio: float | None) -> str:
     """74 %, 3.1 % below ten."""
     if ratio is None:

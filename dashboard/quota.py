@@ -1,28 +1,28 @@
-"""How much of each limit is used, held by calls in flight, and left, now?
+"""How much of each limit, and of the credit, is used, held by calls in flight, and left, now?
 
 Read from the running gateway's quota store, where this process has one; without it the limits are
-shown without use. Bounded: a store that does not answer in time leaves the bars away.
+shown without use.
 """
 
 from __future__ import annotations
 
-import asyncio
 import time
 from dataclasses import dataclass
 from typing import Any
 
-from asgiref.sync import async_to_sync
 from django.http import HttpRequest
 
-from dashboard.numbers import count
+from dashboard.numbers import count, credits
 from gateway.core.errors import LimitExceeded
-from gateway.core.limits.demands import BucketState, Demand, Kind, QuotaStore, StoreUnavailable
+from gateway.core.limits.demands import BucketState, Demand, Kind
 from gateway.core.limits.limit import METER_NAMED, Limit
 from gateway.core.limits.plan import CallSize, Payer, Place, demands_for
 from gateway.core.priority import PriorityClass
+from tenants.quota_use import bucket_states, credit_now
+from tenants.selectors.credit import CreditState
 from tenants.selectors.limits import EffectiveLimit, effective_limits
 
-PEEK_S = 0.5
+NEAR = 0.8  # of a limit: worth a word
 NOTHING = CallSize(input_tokens=0, output_tokens=0, prompt_bytes=0)
 NAMES = {
     "tpm": "Tokens per minute",
@@ -68,13 +68,53 @@ class LimitState:
 
     @property
     def is_near(self) -> bool:
-        return self.used_ratio + self.held_ratio >= 0.8
+        return self.used_ratio + self.held_ratio >= NEAR
+
+
+@dataclass(frozen=True, slots=True)
+class CreditUse:
+    """The account as a bar: what was charged and what is held, of all that may be charged."""
+
+    state: CreditState
+    name: str = "Credit"
+
+    @property
+    def _all(self) -> int:
+        return max(1, self.state.granted - self.state.expired)
+
+    @property
+    def used_ratio(self) -> float:
+        return self.state.charged / self._all
+
+    @property
+    def held_ratio(self) -> float:
+        return self.state.holds / self._all
+
+    @property
+    def is_near(self) -> bool:
+        return self.used_ratio + self.held_ratio >= NEAR
+
+    @property
+    def words(self) -> str:
+        held = f", {credits(self.state.holds)} held by calls in flight," if self.state.holds else ""
+        left = f"; {credits(self.state.balance)} left"
+        return f"{credits(self.state.charged)}{held} of {credits(self._all)} credits{left}"
 
 
 def limit_states(request: HttpRequest, slug: str) -> tuple[LimitState, ...]:
     limits = effective_limits(slug)
-    states = _peek(_store_of(request), slug, [one.limit for one in limits])
-    return tuple(_shown(one, states.get(one.limit)) for one in limits)
+    asked = {one.limit: demand for one in limits if (demand := _demand(slug, one.limit))}
+    states = bucket_states(request, tuple(asked.values()))
+    return tuple(
+        _shown(one, states.get(asked[one.limit].key) if one.limit in asked else None)
+        for one in limits
+    )
+
+
+def credit_use(request: HttpRequest, slug: str) -> CreditUse | None:
+    """None: the tenant has no credit account, its calls are not charged."""
+    state = credit_now(request, slug)
+    return None if state is None else CreditUse(state)
 
 
 def _shown(one: EffectiveLimit, state: BucketState | None) -> LimitState:
@@ -82,28 +122,6 @@ def _shown(one: EffectiveLimit, state: BucketState | None) -> LimitState:
     where = ", ".join(part for part in (limit.pool, limit.klass) if part != "*")
     meter = METER_NAMED[limit.meter]
     return LimitState(NAMES[limit.meter], where, limit, meter.unit, one.source, state)
-
-
-def _store_of(request: HttpRequest) -> QuotaStore | None:
-    fairway = getattr(request, "scope", {}).get("fairway")
-    return getattr(fairway, "store", None)
-
-
-def _peek(store: QuotaStore | None, slug: str, limits: list[Limit]) -> dict[Limit, BucketState]:
-    asked = {limit: demand for limit in limits if (demand := _demand(slug, limit))}
-    if store is None or not asked:
-        return {}
-    states = async_to_sync(_read)(store, tuple(asked.values()))
-    by_key = {state.key: state for state in states}
-    return {limit: by_key[demand.key] for limit, demand in asked.items() if demand.key in by_key}
-
-
-async def _read(store: QuotaStore, demands: tuple[Demand, ...]) -> tuple[BucketState, ...]:
-    try:
-        async with asyncio.timeout(PEEK_S):
-            return await store.peek(demands)
-    except (StoreUnavailable, TimeoutError):
-        return ()
 
 
 def _demand(slug: str, limit: Limit) -> Demand | None:

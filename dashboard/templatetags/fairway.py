@@ -12,7 +12,7 @@ from django.utils.safestring import SafeString
 from dashboard import figures, numbers, words
 from dashboard.explain import Step
 from dashboard.live.facts import FleetFacts, Latency, PoolRow, TenantRow
-from dashboard.quota import LimitState
+from dashboard.quota import CreditUse, LimitState
 from gateway.core.events import BatchSecond, ReplicaSecond
 from gateway.core.priority import PriorityClass
 from gateway.core.reasons import REASONS, Reason
@@ -207,7 +207,7 @@ def outcome(name: str) -> SafeString:
 
 
 @register.simple_tag
-def limit_bar(one: LimitState) -> SafeString:
+def limit_bar(one: LimitState | CreditUse) -> SafeString:
     used = "warn" if one.is_near else "used"
     return bar(one.name, **{used: one.used_ratio, "held": one.held_ratio})
 

@@ -8,7 +8,7 @@ from django.views.decorators.http import require_POST
 
 from dashboard.access import CHOSEN, Viewer, page
 from dashboard.live.audience import OPERATORS, MembersOf
-from dashboard.quota import limit_states
+from dashboard.quota import credit_use, limit_states
 from dashboard.selectors import live_facts
 from tenants.selectors.audit import entries
 from tenants.selectors.organizations import organization
@@ -40,7 +40,7 @@ def _own(request: HttpRequest, viewer: Viewer) -> HttpResponse:
         "is_fleet": False,
         "facts": live_facts(request, MembersOf(viewer.tenant)),
         "organization": organization(viewer.tenant),
-        "limits": limit_states(request, viewer.tenant),
+        **_quota(request, viewer.tenant),
     }
     return render(request, "dashboard/own.html", context)
 
@@ -50,8 +50,11 @@ def limits(request: HttpRequest, viewer: Viewer) -> HttpResponse:
     """The fragment that a tenant's page reads again every few seconds."""
     if viewer.tenant is None:
         return HttpResponse(status=204)
-    context = {"limits": limit_states(request, viewer.tenant)}
-    return render(request, "dashboard/limit_bars.html", context)
+    return render(request, "dashboard/limit_bars.html", _quota(request, viewer.tenant))
+
+
+def _quota(request: HttpRequest, slug: str) -> dict[str, object]:
+    return {"limits": limit_states(request, slug), "credit": credit_use(request, slug)}
 
 
 @require_POST

@@ -17,7 +17,7 @@ from tenants.control.schemas import (
 )
 from tenants.errors import NotFound
 from tenants.permissions import Action, require
-from tenants.selectors.credit import credit_of
+from tenants.quota_use import credit_now
 from tenants.selectors.limits import effective_limits, limits_of_key
 from tenants.services import credit, limits
 
@@ -90,7 +90,7 @@ def clear_key_limit(
 @router.get(CREDIT, response=answers(CreditShown))
 def show_credit(request: HttpRequest, slug: str) -> CreditShown:
     require(principal_of(request), Action.VIEW, slug)
-    state = credit_of(slug)
+    state = credit_now(request, slug)
     if state is None:
         raise NotFound(f"{slug} has no credit account.", next_step="A grant opens one.")
     return CreditShown.from_orm(state)

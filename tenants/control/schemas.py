@@ -216,7 +216,8 @@ class RoleBody(Body):
 
 
 class CreditShown(Schema):
-    """granted = charged + holds + balance + expired. Holds belong to calls in flight: 0 here."""
+    """granted = charged + holds + balance + expired. Holds belong to calls in flight; 0 where no
+    gateway runs in the process that answers."""
 
     granted: int
     charged: int
