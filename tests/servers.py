@@ -113,6 +113,12 @@ class PostgresServer:
         self.start()
         self._run("createdb", "-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres", "fairway")
 
+    def database(self, name: str) -> str:
+        """URL of another database, made here."""
+        port = str(self.port)
+        self._run("createdb", "-h", "127.0.0.1", "-p", port, "-U", "postgres", name)
+        return f"postgres://postgres@127.0.0.1:{port}/{name}"
+
     def start(self) -> None:
         options = f"-p {self.port} -c listen_addresses=127.0.0.1 -c fsync=off"
         options += f" -c unix_socket_directories={self.directory} -c max_connections=60"

@@ -21,7 +21,8 @@ class Load:
     place: Installation
     session: aiohttp.ClientSession
     streams: list[Stream] = field(default_factory=list)
-    _tasks: set[asyncio.Task[Stream]] = field(default_factory=set)
+    owners: dict[Stream, str] = field(default_factory=dict)  # whose key, where a test keeps it
+    _tasks: dict[asyncio.Task[Stream], Stream] = field(default_factory=dict)
 
     def send(
         self, tokens: int, *, key: str | None = None, model: str = MODEL, prompt: str = ""
@@ -38,8 +39,8 @@ class Load:
             prompt=prompt or f"{number}",
         )
         task = asyncio.create_task(run, name=f"stream {number}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = stream
+        task.add_done_callback(lambda done: self._over(done, stream))
         return stream
 
     async def steady(
@@ -54,12 +55,28 @@ class Load:
 
     async def ended(self, within_s: float = 60.0) -> list[Stream]:
         async with asyncio.timeout(within_s):
-            await asyncio.gather(*self._tasks)
+            await asyncio.gather(*self._tasks, return_exceptions=True)
         return self.streams
+
+    def cut(self, stream: Stream) -> None:
+        """The client hangs up."""
+        for task, theirs in self._tasks.items():
+            if theirs is stream:
+                task.cancel()
+
+    def cut_all(self) -> None:
+        for task in self._tasks:
+            task.cancel()
 
     def since(self, moment_s: float) -> list[Stream]:
         """Sent since then."""
         return [stream for stream in self.streams if stream.sent_s >= moment_s]
+
+    def _over(self, task: asyncio.Task[Stream], stream: Stream) -> None:
+        del self._tasks[task]
+        stream.ended.set()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            raise error
 
 
 @asynccontextmanager

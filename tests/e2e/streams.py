@@ -22,6 +22,7 @@ class Stream:
     body: bytes = b""
     broken: bool = False
     began: asyncio.Event = field(default_factory=asyncio.Event)
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
     sent_s: float = 0.0
     began_s: float = 0.0
     ended_s: float = 0.0
@@ -86,4 +87,5 @@ class Stream:
             self.broken = True
         self.ended_s = time.monotonic()
         self.began.set()
+        self.ended.set()
         return self

@@ -1,0 +1,112 @@
+"""PostgreSQL crashes and freezes under load: calls go on, no record is lost, pages end in time."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from tests.e2e.installation import Installation, installed
+from tests.e2e.load import asked_until, steady_load
+from tests.e2e.operator import Operator, Refused, operator_of
+from tests.servers import PostgresServer, wait_until
+
+RATE = 20.0
+TOKENS = 5
+FROZEN_S = float(os.environ.get("FAIRWAY_TEST_POSTGRESQL_FREEZE_S", "6"))
+PAGE_S = 3.0
+SPOOL_EMPTY_S = 10.0
+
+
+@pytest.fixture(scope="module")
+def place(
+    tmp_path_factory: pytest.TempPathFactory, postgres_server: PostgresServer
+) -> Iterator[Installation]:
+    url = postgres_server.database("faults")
+    with installed(tmp_path_factory.mktemp("faults"), sequences=32, DATABASE_URL=url) as it:
+        it.serve()
+        yield it
+
+
+@pytest.fixture(scope="module")
+def olga(place: Installation) -> Operator:
+    operator = operator_of(place)
+    for meter, amount in {"tpm": 10**9, "rpm": 10**7, "concurrent": 10**5}.items():
+        limit = {"meter": meter, "amount": amount, "klass": "online", "why": "test"}
+        told = operator.put("/tenants/acme/limits", **limit)
+    version = told["config_version"]
+    wait_until(lambda: place.series("fairway_config_version") >= version, "the new limits")
+    return operator
+
+
+async def test_calls_and_their_records_survive_a_crash_of_the_database(
+    place: Installation, olga: Operator, postgres_server: PostgresServer
+) -> None:
+    """Row 33"""
+    async with steady_load(place, RATE, TOKENS) as running:
+        await asyncio.sleep(1.0)  # load
+        await asyncio.to_thread(postgres_server.stop, "immediate")
+        await asked_until(lambda: bool(place.degraded()), 10)
+        parts = place.degraded()
+        await asyncio.to_thread(postgres_server.start)
+        back_s = time.monotonic()
+        await asyncio.sleep(1.0)  # load again
+    assert all(one.done for one in running.streams)
+    calls = [one.call_id for one in running.streams]
+    await asyncio.to_thread(_recorded, place, calls)
+    spooled_s = time.monotonic() - back_s
+    wait_until(lambda: not place.degraded(), "the restored database", 10)
+    assert spooled_s <= SPOOL_EMPTY_S
+    print(f"{len(calls)} calls, 0 errors, all in the ledger {spooled_s:.1f} s after its return")
+    assert {"database", "ledger"} & set(parts)
+
+
+async def test_calls_go_on_and_pages_give_up_while_the_database_is_frozen(
+    place: Installation, olga: Operator, postgres_server: PostgresServer
+) -> None:
+    """Row 34"""
+    async with steady_load(place, RATE, TOKENS) as running:
+        await asyncio.sleep(0.5)  # load
+        await asyncio.to_thread(postgres_server.freeze)
+        frozen_s = time.monotonic()
+        try:
+            pages = await asyncio.gather(
+                *(asyncio.to_thread(_page, olga, path) for path in ("/me", "/tenants", "/pools"))
+            )
+            await asyncio.sleep(max(0.0, frozen_s + FROZEN_S - time.monotonic()))
+            parts = place.degraded()
+        finally:
+            await asyncio.to_thread(postgres_server.thaw)
+        await asyncio.sleep(0.5)  # load again
+    assert all(one.done for one in running.streams)
+    assert "database" in parts
+    await asyncio.to_thread(_recorded, place, [one.call_id for one in running.streams])
+    wait_until(lambda: not place.degraded(), "the restored database", 10)
+    worst = max(one.ttft_s for one in running.streams)
+    print(f"{len(running.streams)} calls, 0 errors, worst TTFT {worst:.2f} s; pages {pages}")
+    assert all(status == 503 and took_s <= PAGE_S + 0.5 for status, took_s in pages), pages
+
+
+def _page(olga: Operator, path: str) -> tuple[int, float]:
+    """(status, seconds)"""
+    began_s = time.monotonic()
+    try:
+        olga.get(path)
+    except Refused as refused:
+        return refused.status, round(time.monotonic() - began_s, 2)
+    return 200, round(time.monotonic() - began_s, 2)
+
+
+def _recorded(place: Installation, calls: list[str]) -> None:
+    """Each call has exactly one row."""
+    query = "select call_id from tenants_ledgercall where call_id = any(%s)"
+    with psycopg.connect(place.env["DATABASE_URL"], autocommit=True) as connection:
+        wait_until(
+            lambda: len(connection.execute(query, [calls]).fetchall()) == len(calls),
+            "the last row",
+            SPOOL_EMPTY_S,
+        )
