@@ -3,7 +3,8 @@
 Stands in front of Django. The body is read here, counted byte by byte, before Django sees the
 request: above the limit 413, not complete in time 408. Then at most two views work at a time, so
 that pages cannot starve the streams that share the process. The place is given back when the
-response starts: a slow reader of a page holds nobody up.
+response starts: a slow reader of a page holds nobody up. Without a place after PLACE_TIMEOUT_S, or
+a response after VIEW_TIMEOUT_S (a database that hangs), the answer is 503.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from config.asgi_types import Application, Receive, Scope, Send
 BODY_LIMIT_BYTES = 2_621_440
 BODY_TIMEOUT_S = 10.0
 VIEWS_AT_ONCE = 2
+PLACE_TIMEOUT_S = 3.0
+VIEW_TIMEOUT_S = 10.0  # twice what one statement may take
+RETRY_AFTER_S = 2
 
 
 class BodyTooLarge(Exception):
@@ -48,23 +52,45 @@ class Web:
             await self._serve(scope, _replay(body, receive), send)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._places.acquire()
-        held = True
-
-        def give_back() -> None:
-            nonlocal held
-            if held:
-                held = False
-                self._places.release()
-
-        async def send_and_give_back(message: MutableMapping[str, Any]) -> None:
-            give_back()
-            await send(message)
-
         try:
-            await self._django(scope, receive, send_and_give_back)
+            async with asyncio.timeout(PLACE_TIMEOUT_S):
+                await self._places.acquire()
+        except TimeoutError:
+            await answer(send, 503, "Pages are busy.", retry_after_s=RETRY_AFTER_S)
+            return
+        page = _Page(self._places, send)
+        try:
+            async with asyncio.timeout(VIEW_TIMEOUT_S) as page.deadline:
+                await self._django(scope, receive, page.send)
+        except TimeoutError:
+            if page.started or not page.deadline.expired():
+                raise
+            await answer(send, 503, "The page took too long.", retry_after_s=RETRY_AFTER_S)
         finally:
-            give_back()
+            page.give_back()
+
+
+class _Page:
+    """One view at work. Its place and its deadline end when its response starts."""
+
+    def __init__(self, places: asyncio.Semaphore, send: Send) -> None:
+        self._places = places
+        self._send = send
+        self._held = True
+        self.started = False
+        self.deadline = asyncio.timeout(None)
+
+    async def send(self, message: MutableMapping[str, Any]) -> None:
+        if not self.started:
+            self.started = True
+            self.deadline.reschedule(None)
+            self.give_back()
+        await self._send(message)
+
+    def give_back(self) -> None:
+        if self._held:
+            self._held = False
+            self._places.release()
 
 
 async def read_body(scope: Scope, receive: Receive, limit_bytes: int) -> bytes:
@@ -91,7 +117,7 @@ def announced_bytes(scope: Scope) -> int:
     return 0
 
 
-async def answer(send: Send, status: int, text: str) -> None:
+async def answer(send: Send, status: int, text: str, *, retry_after_s: int | None = None) -> None:
     """A plain answer that closes the connection, whose body may be only half read."""
     body = (text + "\n").encode()
     headers = [
@@ -99,6 +125,8 @@ async def answer(send: Send, status: int, text: str) -> None:
         (b"content-length", str(len(body)).encode()),
         (b"connection", b"close"),
     ]
+    if retry_after_s is not None:
+        headers.append((b"retry-after", str(retry_after_s).encode()))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 

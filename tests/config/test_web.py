@@ -120,3 +120,20 @@ async def test_a_view_that_is_cancelled_gives_its_place_back() -> None:
     django.go.set()
     async with asyncio.timeout(1):
         assert await Client(b"").ask(application) == 200
+
+
+async def test_a_page_that_finds_no_place_or_hangs_says_503(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Rows 34, 37: a database that hangs holds pages, not their callers."""
+    monkeypatch.setattr(web, "PLACE_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(web, "VIEW_TIMEOUT_S", 0.2)
+    django = Django()
+    django.go.clear()
+    application = web.Web(django)
+    hung = [asyncio.create_task(Client(b"").ask(application)) for _ in range(web.VIEWS_AT_ONCE)]
+    await django.busy.wait()
+    assert await Client(b"").ask(application) == 503
+    assert await asyncio.gather(*hung) == [503] * web.VIEWS_AT_ONCE
+    django.go.set()
+    assert await Client(b"").ask(application) == 200
