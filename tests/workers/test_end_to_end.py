@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
+import time
+import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import openai
+import psycopg
 import pytest
 
 from tests.servers import wait_until
@@ -22,8 +26,9 @@ def requests(count: int, **body: Any) -> list[dict[str, Any]]:
     return [request(f"r{n}", **body) for n in range(1, count + 1)]
 
 
-ONE, BOTH = (
-    pytest.mark.parametrize("site", b, indirect=True) for b in (["files"], ["files", "redis"])
+ONE, ALL = (
+    pytest.mark.parametrize("site", sites, indirect=True)
+    for sites in (["files"], ["files", "redis", "postgres"])
 )
 
 
@@ -31,8 +36,11 @@ ONE, BOTH = (
 def site(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Jobs]:
-    """An installation whose messages travel in files, or through Redis."""
-    settings = {}
+    """An installation whose messages travel in files, or through Redis, or whose rows are in
+    PostgreSQL."""
+    settings: dict[str, Any] = {}
+    if request.param == "postgres":
+        settings["DATABASE_URL"] = own_database(request.getfixturevalue("postgres_url"))
     if request.param == "redis":
         server = request.getfixturevalue("redis_server")
         server.flush()
@@ -40,6 +48,14 @@ def site(
     with jobs(tmp_path_factory.mktemp("jobs"), **settings) as running:
         running.start_beat()
         yield running
+
+
+def own_database(url: str) -> str:
+    """A new one on that server."""
+    with psycopg.connect(url, autocommit=True) as server:
+        server.execute("DROP DATABASE IF EXISTS jobs")
+        server.execute("CREATE DATABASE jobs")
+    return url.rpartition("/")[0] + "/jobs"
 
 
 @pytest.fixture
@@ -59,7 +75,7 @@ def ledger(site: Jobs, batch_id: str) -> Counter[int]:
     return Counter(row[0] for row in rows)
 
 
-@BOTH
+@ONE
 def test_a_batch_completes_with_every_custom_id_once(worker: Jobs) -> None:
     client = worker.client
     batch = finished(client, submitted(client, requests(LINES)).id)
@@ -119,14 +135,18 @@ def test_cancelling_stops_it_and_delivers_what_there_is(worker: Jobs) -> None:
     assert {line["error"]["code"] for line in errors} == {"batch_cancelled"}
 
 
-@BOTH
-def test_a_batch_survives_its_worker(site: Jobs) -> None:
-    """Rows 65, 66, 70: kill -9 of the whole worker in the middle; no line is lost or told twice."""
+@ALL
+def test_a_batch_survives_its_worker_and_its_messages(
+    site: Jobs, request: pytest.FixtureRequest
+) -> None:
+    """Rows 65, 66, 69, 70: kill -9 of the whole worker in the middle, every message lost; no line
+    is lost or told twice."""
     client = site.client
     first = site.start_worker()
     batch = submitted(client, requests(LINES, max_tokens=20))
     until(client, batch.id, lambda one: one.request_counts.completed >= 20)
     kill_group(first)
+    _lose_messages(site, request)
     second = site.start_worker()
     batch = finished(client, batch.id)
     kill_group(second)
@@ -135,25 +155,35 @@ def test_a_batch_survives_its_worker(site: Jobs) -> None:
     assert counted(lines) == dict.fromkeys((f"r{n}" for n in range(1, LINES + 1)), 1)
 
 
-@BOTH
-def test_a_batch_survives_the_loss_of_its_messages(
-    site: Jobs, request: pytest.FixtureRequest
-) -> None:
-    """Row 69: the rows say what is to be done."""
-    client = site.client
-    batch = submitted(client, requests(20))
-    _lose_messages(site, request)
-    worker = site.start_worker()
-    batch = finished(client, batch.id, 30)
-    kill_group(worker)
-    assert (batch.status, batch.request_counts.completed) == ("completed", 20)
-
-
 def _lose_messages(site: Jobs, request: pytest.FixtureRequest) -> None:
     if "REDIS_URL" in site.place.env:
         request.getfixturevalue("redis_server").flush()
     for message in Path(site.place.var / "broker" / "messages").glob("*.msg"):
         message.unlink(missing_ok=True)
+
+
+@ONE
+def test_a_limit_slows_a_batch_and_fails_no_line(worker: Jobs) -> None:
+    """429 is capacity: tried again after the time that the gateway named."""
+    client = worker.client
+    _limit_batch_calls(worker, 2)
+    batch = finished(client, submitted(client, requests(16)).id)
+    assert (batch.status, batch.request_counts.completed) == ("completed", 16)
+    _limit_batch_calls(worker, 100)
+
+
+def _limit_batch_calls(site: Jobs, at_once: int) -> None:
+    key = site.place.api_key
+    body = {"meter": "concurrent", "klass": "batch", "amount": float(at_once)}
+    wish = urllib.request.Request(
+        f"{site.place.url}/api/v1/tenants/acme/keys/{key.split('-')[1]}/limits",
+        data=json.dumps(body).encode(),
+        headers={"authorization": f"Bearer {key}", "content-type": "application/json"},
+        method="PUT",
+    )
+    with urllib.request.urlopen(wish, timeout=10) as answer:
+        assert answer.status == 200
+    time.sleep(1)  # the promise: in force within a second
 
 
 @ONE
