@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Protocol
 
+from django.db import connection
+
 from gateway.core.limits.demands import BucketKey
 from gateway.core.limits.limit import Limit
 from gateway.core.limits.periods import PERIODS
@@ -39,7 +41,11 @@ async def seed_budgets(store: Seedable, snapshot: Snapshot, now_at: float) -> No
 
 
 def _spent(meter: str, now_at: float) -> list[Consumption]:
-    return consumption(SPANS[meter](datetime.fromtimestamp(now_at, UTC)))
+    """In a thread that has other work later: leaves no connection behind."""
+    try:
+        return consumption(SPANS[meter](datetime.fromtimestamp(now_at, UTC)))
+    finally:
+        connection.close()
 
 
 def _budgets(

@@ -113,7 +113,7 @@ class LiveFeed:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
-        self._thread.submit(connection.close)
+        self._thread.submit(lambda: connection.close())  # that of the thread, not of the caller
         self._thread.shutdown(wait=False)
 
     async def _listen(self, layer: Layer) -> None:

@@ -25,6 +25,7 @@ from tenants.services import keys, organizations
 from tenants.snapshot import current_version
 from tests import factories
 from tests.factories import TESTER
+from workers.threads import with_database
 
 EMPTY = Snapshot(version=1, loaded_at=0.0, tenants={}, keys={}, pools={}, aliases={}, parameters={})
 
@@ -203,7 +204,7 @@ async def test_a_change_is_in_force_within_a_second(change: str) -> None:
         serve_a_model()
         return factories.key("acme").key.key_id
 
-    key_id = await asyncio.to_thread(arrange)
+    key_id = await with_database(arrange)
     writes: dict[str, Callable[[], object]] = {
         "weight": lambda: organizations.set_weight(slug="acme", weight=7, actor=TESTER, why="t"),
         "key": lambda: keys.disable(slug="acme", key_id=key_id, actor=TESTER),
@@ -218,7 +219,7 @@ async def test_a_change_is_in_force_within_a_second(change: str) -> None:
     }
     holder = SnapshotHolder(build, current_version, lambda _: None, SystemClock())
     await holder.start()
-    await asyncio.to_thread(writes[change])
+    await with_database(writes[change])
     written_s = time.monotonic()
     await until(lambda: in_force[change](holder.current))
     took_s = time.monotonic() - written_s
@@ -241,7 +242,7 @@ async def test_a_change_is_pushed_through_redis(redis_url: str, monkeypatch: Any
     """Row 22: without waiting for the next look."""
     with_redis = replace(settings.FAIRWAY_TENANTS, redis_url=redis_url)
     monkeypatch.setattr(settings, "FAIRWAY_TENANTS", with_redis)
-    await asyncio.to_thread(factories.organization, "acme")
+    await with_database(factories.organization, "acme")
     holder = SnapshotHolder(
         build,
         current_version,
@@ -252,7 +253,7 @@ async def test_a_change_is_pushed_through_redis(redis_url: str, monkeypatch: Any
     )
     await holder.start()
     for weight in (7, 8):
-        await asyncio.to_thread(
+        await with_database(
             lambda weight=weight: organizations.set_weight(
                 slug="acme", weight=weight, actor=TESTER, why="test"
             )
