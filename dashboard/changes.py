@@ -56,7 +56,7 @@ def _predicted_share(row: Organization, wish: PolicyWish, facts: FleetFacts) -> 
     others = [
         one.policy.weight
         for one in facts.tenants
-        if one.weight_share is not None and one.policy.slug != row.slug
+        if one.fair_share is not None and one.policy.slug != row.slug
     ]
     if not others:
         yield "No other tenant asks for service now: the weight decides once one does."

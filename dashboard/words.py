@@ -138,6 +138,9 @@ def _own_refusals(row: TenantRow) -> Iterator[str]:
 
 def share_words(row: TenantRow) -> str:
     """Received against entitled, for the cell's hover text."""
-    if row.share is None or row.weight_share is None:
+    if row.fair_share is None:
         return "Asked for nothing in the last 10 s"
-    return f"{percent(row.share)} received, {percent(row.weight_share)} by weight, last 10 s"
+    return (
+        f"{percent(row.share)} of all service in the last 3 s, {percent(row.steady_share)} in the"
+        f" last 10 s; {percent(row.fair_share)} would be fair"
+    )

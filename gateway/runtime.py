@@ -67,7 +67,7 @@ class Fairway:
         self.snapshots = SnapshotHolder(
             build, current_version, self.bus.publish, self.clock, redis_url=settings.redis_url
         )
-        self.summary = SummaryBuilder(random.Random())
+        self.summary = SummaryBuilder(random.Random(), self._ttft_objective_s)
         self.active = ActiveCalls(settings.var_dir / "active-calls", settings.active_calls)
         self.ledger = Ledger(
             settings.var_dir / "journal",
@@ -171,6 +171,10 @@ class Fairway:
             store = MemoryStore(self.clock, self.settings.var_dir / "quota.json")
         await self._stack.enter_async_context(store)
         return store
+
+    def _ttft_objective_s(self, pool: str) -> float | None:
+        value = self.snapshots.current.pools.get(pool)
+        return value.ttft_objective_s if value else None
 
     def _watch(self) -> None:
         self.snapshots.watch()

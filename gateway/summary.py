@@ -9,8 +9,8 @@ are passed in.
 from __future__ import annotations
 
 import random
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gateway.core.dispatch.effects import PoolView, ReplicaTelemetry
@@ -61,8 +61,12 @@ class _TenantCounts:
     service_cost: float = 0.0
     queued: int = 0
     in_flight: int = 0
+    judged: int = 0
+    within_objective: int = 0
+    entitled_slots: float = 0.0
     samples: int = 0
     ttft_s: list[float] = field(default_factory=list)
+    reasons: Counter[Reason] = field(default_factory=Counter)
 
     def add(self, record: CallRecord) -> None:
         self.calls += 1
@@ -73,6 +77,10 @@ class _TenantCounts:
         self.prompt_tokens += record.prompt_tokens
         self.cached_tokens += record.cached_tokens
         self.completion_tokens += record.completion_tokens
+
+    def judge(self, ttft_s: float, objective_s: float) -> None:
+        self.judged += 1
+        self.within_objective += ttft_s <= objective_s
 
     def sample(self, ttft_s: float, rng: random.Random) -> None:
         """Reservoir: each of the second's values is kept with the same probability."""
@@ -85,6 +93,7 @@ class _TenantCounts:
     def merge(self, other: _TenantCounts) -> None:
         for name in _SUMMED:
             setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.reasons.update(other.reasons)
         self.samples += other.samples
         self.ttft_s = (self.ttft_s + other.ttft_s)[:SAMPLES]
 
@@ -94,19 +103,29 @@ class _TenantCounts:
             **{name: getattr(self, name) for name in _SUMMED},
             ttft_s=tuple(self.ttft_s),
             ttft_left_out=self.samples - len(self.ttft_s),
+            reasons=dict(self.reasons),
         )
 
 
 _SUMMED = (
     *("calls", "completed", "shed", "limited", "failed"),
     *("prompt_tokens", "cached_tokens", "completion_tokens", "service_cost"),
-    *("queued", "in_flight"),
+    *("queued", "in_flight", "judged", "within_objective", "entitled_slots"),
 )
 
 
+def no_objective(pool: str) -> float | None:
+    return None
+
+
 class SummaryBuilder:
-    def __init__(self, rng: random.Random) -> None:
+    """``objective_s``: the TTFT objective of a pool, now."""
+
+    def __init__(
+        self, rng: random.Random, objective_s: Callable[[str], float | None] = no_objective
+    ) -> None:
         self._rng = rng
+        self._objective_s = objective_s
         self._tenants: defaultdict[str, _TenantCounts] = defaultdict(_TenantCounts)
         self._ended: list[CallRecord] = []
         self._left_out = 0
@@ -150,7 +169,7 @@ class SummaryBuilder:
             config_version=self._config_version,
             tenants=self._close_tenants(),
             pools=tuple(
-                _pool_second(pool, view, now_s, queued_tokens) for pool, view in pools.items()
+                self._pool_second(pool, view, now_s, queued_tokens) for pool, view in pools.items()
             ),
             replicas=tuple(
                 _replica_second(one, pools[one.pool], now_s)
@@ -172,7 +191,11 @@ class SummaryBuilder:
         counts.add(record)
         if record.ttft_s is not None:
             counts.sample(record.ttft_s, self._rng)
+            objective_s = self._objective_s(record.pool)
+            if objective_s is not None:
+                counts.judge(record.ttft_s, objective_s)
         if record.tenant and record.reason is not None and record.reason not in _CALLERS_CHOICE:
+            counts.reasons[record.reason] += 1
             if len(self._ended) < LISTED:
                 self._ended.append(record)
             else:
@@ -183,11 +206,32 @@ class SummaryBuilder:
             self._tenants[tenant].queued += calls
         for (tenant, _), calls in view.in_flight.items():
             self._tenants[tenant].in_flight += calls
+        for tenant, slots in view.fair_share.items():
+            self._tenants[tenant].entitled_slots += slots
         for tenant, total in view.service.items():
             delivered = total - self._service.get((pool, tenant), 0.0)
             if delivered:
                 self._tenants[tenant].service_cost += delivered
                 self._service[pool, tenant] = total
+
+    def _pool_second(
+        self, pool: str, view: PoolView, now_s: float, queued_tokens: QueuedTokens
+    ) -> PoolSecond:
+        queued: dict[PriorityClass, int] = defaultdict(int)
+        for (_, klass), calls in view.queued.items():
+            queued[klass] += calls
+        oldest = view.oldest_arrival_s
+        return PoolSecond(
+            pool=pool,
+            queued=dict(queued),
+            in_flight=sum(view.replica_in_flight.values()),
+            slots=sum(view.replica_slots.values()),
+            oldest_wait_s=None if oldest is None else max(0.0, now_s - oldest),
+            queued_tokens={
+                klass: tokens for (name, klass), tokens in queued_tokens.items() if name == pool
+            },
+            ttft_objective_s=self._objective_s(pool),
+        )
 
     def _close_tenants(self) -> tuple[TenantSecond, ...]:
         busiest = sorted(
@@ -214,25 +258,6 @@ def is_failure(record: CallRecord) -> bool:
     """Ours or a replica's; a request that the replica rightly refused is the caller's."""
     failed = record.outcome is Outcome.FAILED and record.reason is not Reason.UPSTREAM_REFUSED
     return failed or (record.outcome is Outcome.REJECTED and record.status >= 500)
-
-
-def _pool_second(
-    pool: str, view: PoolView, now_s: float, queued_tokens: QueuedTokens
-) -> PoolSecond:
-    queued: dict[PriorityClass, int] = defaultdict(int)
-    for (_, klass), calls in view.queued.items():
-        queued[klass] += calls
-    oldest = view.oldest_arrival_s
-    return PoolSecond(
-        pool=pool,
-        queued=dict(queued),
-        in_flight=sum(view.replica_in_flight.values()),
-        slots=sum(view.replica_slots.values()),
-        oldest_wait_s=None if oldest is None else max(0.0, now_s - oldest),
-        queued_tokens={
-            klass: tokens for (name, klass), tokens in queued_tokens.items() if name == pool
-        },
-    )
 
 
 def _replica_second(one: ReplicaLive, view: PoolView, now_s: float) -> ReplicaSecond:

@@ -65,13 +65,16 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class TenantRow:
-    """Counts cover ``recent_s``; shares the last ten seconds."""
+    """Counts cover ``recent_s``; ``share`` the last NOW_S seconds, ``steady_share`` the last
+    SHARE_S. ``attained_ratio``: of the calls with a first token in a pool that has an objective."""
 
     policy: Policy
     ttft: Latency
     hit_ratio: float | None
     share: float | None  # of all service cost delivered
-    weight_share: float | None  # of the weights of tenants that ask for service now
+    steady_share: float | None
+    fair_share: float | None  # weighted max-min among the tenants that ask for service now
+    attained_ratio: float | None
     calls: int
     completed: int
     shed: int
@@ -108,6 +111,14 @@ class PoolRow:
 
 
 @dataclass(frozen=True, slots=True)
+class Objective:
+    """A TTFT objective and the pools that have it; no pool: the installation's own."""
+
+    ttft_s: float
+    pools: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class FleetFacts:
     """``at`` None: no summary has arrived. ``owner``: the tenant that the facts are cut down to."""
 
@@ -115,7 +126,7 @@ class FleetFacts:
     config_version: int
     tenancy_version: int
     recent_s: int
-    objective_s: float
+    objectives: tuple[Objective, ...]
     tenants: tuple[TenantRow, ...]
     total: TenantRow | None
     pools: tuple[PoolRow, ...]
@@ -145,5 +156,6 @@ def own_facts(fleet: FleetFacts, slug: str) -> FleetFacts:
         left_out=0,
         series=tuple(one for one in fleet.series if one.slug == slug),
         degraded=(),
+        objectives=tuple(replace(one, pools=()) for one in fleet.objectives),
         batches=tuple(batch for batch in fleet.batches if batch.tenant == slug),
     )

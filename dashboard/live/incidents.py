@@ -6,7 +6,7 @@ the newest. A caller that hung up is no incident. At most ``KEPT`` groups; the o
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -46,22 +46,15 @@ class Incidents:
     def __init__(self, history_s: float) -> None:
         self._history_s = history_s
         self._groups: OrderedDict[Group, Incident] = OrderedDict()
-        self._seconds: deque[tuple[float, dict[str, Counter[Reason]]]] = deque()
         self.left_out = 0
 
     def add(self, at: float, records: Iterable[CallRecord]) -> None:
-        counted: dict[str, Counter[Reason]] = {}
         for record in records:
             if record.reason is not None and record.reason not in NO_INCIDENT:
                 self._count(at, record, record.reason)
-                counted.setdefault(record.tenant, Counter())[record.reason] += 1
-        if counted:
-            self._seconds.append((at, counted))
         self._forget(at)
 
     def _forget(self, at: float) -> None:
-        while self._seconds and self._seconds[0][0] < at - self._history_s:
-            self._seconds.popleft()
         while self._groups and next(iter(self._groups.values())).last_at < at - self._history_s:
             self._groups.popitem(last=False)
         while len(self._groups) > KEPT:
@@ -83,11 +76,3 @@ class Incidents:
 
     def newest_first(self) -> Iterator[Incident]:
         return reversed(self._groups.values())
-
-    def by_reason(self, tenant: str, since: float) -> tuple[tuple[Reason, int], ...]:
-        """Most frequent first."""
-        counts: Counter[Reason] = Counter()
-        for at, second in self._seconds:
-            if at >= since:
-                counts.update(second.get(tenant, {}))
-        return tuple(counts.most_common())

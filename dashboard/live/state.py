@@ -12,6 +12,7 @@ from ddsketch import DDSketch
 from dashboard.live.facts import (
     FleetFacts,
     Latency,
+    Objective,
     Policy,
     PoolRow,
     Series,
@@ -19,11 +20,10 @@ from dashboard.live.facts import (
     TenantRow,
 )
 from dashboard.live.incidents import Incidents
-from dashboard.live.window import SLICE_S, Slice, TenantWindow, Window
+from dashboard.live.window import NOW_S, SHARE_S, SLICE_S, Slice, TenantWindow, Window
 from dashboard.settings import DashboardSettings
 from gateway.core.events import ConfigApplied, Degraded, Event, Restored, SummarySecond
 from gateway.core.priority import PriorityClass
-from gateway.core.reasons import Reason
 
 EVERYBODY = Policy("", "All tenants", 0.0, PriorityClass.INTERACTIVE, False, 0)
 
@@ -66,7 +66,7 @@ class LiveState:
             config_version=self.config_version,
             tenancy_version=tenancy.version,
             recent_s=self._settings.recent_s,
-            objective_s=self._settings.ttft_objective_s,
+            objectives=self._objectives(),
             tenants=rows,
             total=self._total(),
             pools=tuple(_pool_rows(second)) if second else (),
@@ -77,6 +77,14 @@ class LiveState:
             batches=second.batches if second else (),
         )
 
+    def _objectives(self) -> tuple[Objective, ...]:
+        pools: dict[float, list[str]] = {}
+        for pool in self.last.pools if self.last else ():
+            if pool.ttft_objective_s is not None:
+                pools.setdefault(pool.ttft_objective_s, []).append(pool.pool)
+        found = tuple(Objective(ttft_s, tuple(pools[ttft_s])) for ttft_s in sorted(pools))
+        return found or (Objective(self._settings.ttft_objective_s),)
+
     def _degraded_parts(self) -> tuple[str, ...]:
         now = self.last.degraded if self.last else ()
         told = (f"{part}: {why}" for part, why in self._degraded.items() if part not in now)
@@ -86,20 +94,11 @@ class LiveState:
         return self.last.at - self._settings.recent_s if self.last else 0.0
 
     def _rows(self, tenancy: Tenancy) -> Iterator[TenantRow]:
-        costs = {slug: window.cost_now() for slug, window in self._window.tenants.items()}
-        delivered = sum(costs.values())
-        active = {slug for slug in self._window.active() if slug in tenancy.policies}
-        weights = sum(tenancy.policies[slug].weight for slug in active)
+        received = _Shares(self._window, self.last.at if self.last else 0.0, tenancy)
         for slug, policy in tenancy.policies.items():
             window = self._window.tenants.get(slug)
-            yield _row(
-                policy,
-                window.since(self._since()) if window else Slice(0.0),
-                window,
-                share=costs.get(slug, 0.0) / delivered if delivered and slug in active else None,
-                weight_share=policy.weight / weights if slug in active and weights else None,
-                reasons=self._incidents.by_reason(slug, self._since()),
-            )
+            recent = window.since(self._since()) if window else Slice(0.0)
+            yield _row(policy, recent, window, received)
 
     def _total(self) -> TenantRow | None:
         if self.last is None:
@@ -107,7 +106,7 @@ class LiveState:
         total = Slice(0.0)
         for window in self._window.tenants.values():
             total.merge(window.since(self._since()))
-        return _row(EVERYBODY, total, None, share=None, weight_share=None, reasons=())
+        return _row(EVERYBODY, total, None, None)
 
     def _series(self, rows: tuple[TenantRow, ...]) -> Iterator[Series]:
         if self.last is None:
@@ -126,6 +125,26 @@ class LiveState:
         for row in rows:
             if parts := by_start.get(row.policy.slug):
                 yield _one_series(row.policy, at, parts, totals)
+
+
+class _Shares:
+    """Of every tenant that asks for service: what it receives and what would be fair."""
+
+    def __init__(self, window: Window, now_at: float, tenancy: Tenancy) -> None:
+        active = {
+            slug: window.tenants[slug] for slug in window.active() if slug in tenancy.policies
+        }
+        self.now = _parts({slug: one.cost(now_at - NOW_S) for slug, one in active.items()})
+        self.steady = _parts({slug: one.cost(now_at - SHARE_S) for slug, one in active.items()})
+        entitled = {slug: one.entitled_slots for slug, one in active.items()}
+        weights = {slug: tenancy.policies[slug].weight for slug in active}
+        self.fair = _parts(entitled if any(entitled.values()) else weights)
+
+
+def _parts(amounts: dict[str, float]) -> dict[str, float]:
+    """Of their sum; empty where that is nothing."""
+    total = sum(amounts.values())
+    return {name: amount / total for name, amount in amounts.items()} if total else {}
 
 
 def _one_series(
@@ -149,18 +168,17 @@ def _row(
     policy: Policy,
     recent: Slice,
     window: TenantWindow | None,
-    *,
-    share: float | None,
-    weight_share: float | None,
-    reasons: tuple[tuple[Reason, int], ...],
+    shares: _Shares | None,
 ) -> TenantRow:
-    sketch = recent.ttft_s
+    sketch, slug = recent.ttft_s, policy.slug
     return TenantRow(
         policy=policy,
         ttft=Latency(_quantile(sketch, 0.5), _quantile(sketch, 0.99), int(sketch.count)),
         hit_ratio=recent.cached_tokens / recent.prompt_tokens if recent.prompt_tokens else None,
-        share=share,
-        weight_share=weight_share,
+        share=shares.now.get(slug) if shares else None,
+        steady_share=shares.steady.get(slug) if shares else None,
+        fair_share=shares.fair.get(slug) if shares else None,
+        attained_ratio=recent.within_objective / recent.judged if recent.judged else None,
         calls=recent.calls,
         completed=recent.completed,
         shed=recent.shed,
@@ -169,7 +187,7 @@ def _row(
         completion_tokens=recent.completion_tokens,
         prompt_tokens=recent.prompt_tokens,
         cached_tokens=recent.cached_tokens,
-        reasons=reasons,
+        reasons=tuple(recent.reasons.most_common()),
         queued=window.queued if window else 0,
         in_flight=window.in_flight if window else 0,
     )

@@ -10,17 +10,25 @@ Times are Unix seconds as the summaries carry them; TTFT in seconds.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ddsketch import DDSketch
 
 from gateway.core.events import TenantSecond
+from gateway.core.reasons import Reason
 
 SLICE_S = 10
-SHARE_S = 10.0  # the share received is taken over this many last seconds
+NOW_S = 3.0  # the share received now: short, so that a changed weight is seen within two seconds
+SHARE_S = 10.0  # the share beside it, steadier
 SKETCH_ACCURACY = 0.01
+
+
+COUNTS = (
+    *("calls", "completed", "shed", "limited", "failed", "judged", "within_objective"),
+    *("prompt_tokens", "cached_tokens", "completion_tokens", "service_cost"),
+)  # fields that a second, and a slice, adds to a slice
 
 
 @dataclass(slots=True)
@@ -33,36 +41,28 @@ class Slice:
     shed: int = 0
     limited: int = 0
     failed: int = 0
+    judged: int = 0
+    within_objective: int = 0
     prompt_tokens: int = 0
     cached_tokens: int = 0
     completion_tokens: int = 0
     service_cost: float = 0.0
+    reasons: Counter[Reason] = field(default_factory=Counter)
     ttft_s: DDSketch = field(default_factory=lambda: DDSketch(SKETCH_ACCURACY))
 
     def add(self, second: TenantSecond) -> None:
-        self.calls += second.calls
-        self.completed += second.completed
-        self.shed += second.shed
-        self.limited += second.limited
-        self.failed += second.failed
-        self.prompt_tokens += second.prompt_tokens
-        self.cached_tokens += second.cached_tokens
-        self.completion_tokens += second.completion_tokens
-        self.service_cost += second.service_cost
+        self._sum(second)
         for value in second.ttft_s:
             self.ttft_s.add(value)
 
     def merge(self, other: Slice) -> None:
-        self.calls += other.calls
-        self.completed += other.completed
-        self.shed += other.shed
-        self.limited += other.limited
-        self.failed += other.failed
-        self.prompt_tokens += other.prompt_tokens
-        self.cached_tokens += other.cached_tokens
-        self.completion_tokens += other.completion_tokens
-        self.service_cost += other.service_cost
+        self._sum(other)
         self.ttft_s.merge(other.ttft_s)
+
+    def _sum(self, other: TenantSecond | Slice) -> None:
+        for name in COUNTS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.reasons.update(other.reasons)
 
 
 def merged(slices: Iterable[Slice]) -> Slice:
@@ -80,6 +80,7 @@ class TenantWindow:
     costs: deque[tuple[float, float]] = field(default_factory=deque)  # (at, service cost)
     queued: int = 0
     in_flight: int = 0
+    entitled_slots: float = 0.0
     seen_at: float = 0.0
 
     def add(self, at: float, second: TenantSecond) -> None:
@@ -89,6 +90,7 @@ class TenantWindow:
         self.slices[-1].add(second)
         self.costs.append((at, second.service_cost))
         self.queued, self.in_flight, self.seen_at = second.queued, second.in_flight, at
+        self.entitled_slots = second.entitled_slots
 
     def forget(self, now_at: float, history_s: float) -> None:
         while self.slices and self.slices[0].started_at < now_at - history_s:
@@ -97,17 +99,19 @@ class TenantWindow:
             self.costs.popleft()
         if self.seen_at < now_at:
             self.queued = self.in_flight = 0
+            self.entitled_slots = 0.0
 
     def since(self, at: float) -> Slice:
         return merged(part for part in self.slices if part.started_at >= at)
 
-    def cost_now(self) -> float:
-        return sum(cost for _, cost in self.costs)
+    def cost(self, since: float) -> float:
+        """Delivered after ``since``, at most SHARE_S ago; a correction may take back more."""
+        return max(0.0, sum(cost for at, cost in self.costs if at > since))
 
     @property
     def is_active(self) -> bool:
         """Asked for service in the last seconds: counts when shares are compared."""
-        return bool(self.queued or self.in_flight or self.cost_now())
+        return bool(self.queued or self.in_flight or any(cost for _, cost in self.costs))
 
 
 class Window:

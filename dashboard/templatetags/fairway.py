@@ -127,7 +127,7 @@ def queue_bar(row: PoolRow) -> SafeString:
 
 @register.simple_tag
 def share_bar(row: TenantRow) -> SafeString:
-    return bar(words.share_words(row), received=row.share, mark=row.weight_share)
+    return bar(words.share_words(row), received=row.share, mark=row.fair_share)
 
 
 @register.filter

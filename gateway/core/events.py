@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gateway.core.priority import PriorityClass
+from gateway.core.reasons import Reason
 from gateway.core.records import AttemptRecord, CallRecord
 
 
@@ -58,7 +59,8 @@ class Restored:
 class TenantSecond:
     """One tenant's second. ``tenant`` is empty for callers that were not identified, ``*`` for
     all tenants beyond the bound of one second. ``ttft_s``: TTFT in seconds of calls that had a
-    token and ended in this second, a random sample where there were more."""
+    token and ended in this second, a random sample where there were more. ``judged``: calls with a
+    token in a pool that has a TTFT objective."""
 
     tenant: str
     calls: int = 0
@@ -74,6 +76,10 @@ class TenantSecond:
     in_flight: int = 0
     ttft_s: tuple[float, ...] = ()
     ttft_left_out: int = 0
+    reasons: dict[Reason, int] = field(default_factory=dict)  # of shed, limited and failed calls
+    judged: int = 0
+    within_objective: int = 0
+    entitled_slots: float = 0.0  # weighted max-min over all pools, while it asks for service
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +103,7 @@ class PoolSecond:
     slots: int
     oldest_wait_s: float | None
     queued_tokens: dict[PriorityClass, int] = field(default_factory=dict)  # estimated prompts
+    ttft_objective_s: float | None = None  # None: the pool has none
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,17 @@ from __future__ import annotations
 import pytest
 
 from dashboard.live.audience import MembersOf
-from dashboard.live.facts import FleetFacts, Policy, Tenancy
+from dashboard.live.facts import FleetFacts, Objective, Policy, Tenancy
 from dashboard.live.state import LiveState
 from dashboard.settings import DashboardSettings
-from gateway.core.events import ConfigApplied, Degraded, Restored, SummarySecond, TenantSecond
+from gateway.core.events import (
+    ConfigApplied,
+    Degraded,
+    PoolSecond,
+    Restored,
+    SummarySecond,
+    TenantSecond,
+)
 from gateway.core.priority import PriorityClass
 from gateway.core.reasons import Outcome, Reason
 from tests.fakes.live_events import LiveEvents
@@ -55,7 +62,7 @@ def test_before_the_first_summary_nothing_is_known() -> None:
     assert row(facts, "acme").ttft.p50_s is None
 
 
-def test_share_received_stands_beside_the_share_by_weight() -> None:
+def test_share_received_stands_beside_the_fair_share() -> None:
     live = state(
         second(
             NOW,
@@ -65,8 +72,52 @@ def test_share_received_stands_beside_the_share_by_weight() -> None:
     )
     facts = live.facts(tenancy(acme=3, rival=1, idle=5))
     assert row(facts, "acme").share == pytest.approx(0.75)
-    assert row(facts, "acme").weight_share == pytest.approx(0.75)
-    assert row(facts, "idle").weight_share is None
+    assert row(facts, "acme").fair_share == pytest.approx(0.75)
+    assert row(facts, "idle").fair_share is None
+
+
+def test_fair_share_is_what_the_dispatchers_entitle_to() -> None:
+    """A tenant that asks for little leaves the rest of its weight to the others."""
+    live = state(
+        second(
+            NOW,
+            TenantSecond("acme", service_cost=1, in_flight=1, entitled_slots=2),
+            TenantSecond("rival", service_cost=9, in_flight=8, entitled_slots=6),
+        )
+    )
+    facts = live.facts(tenancy(acme=3, rival=1))
+    assert (row(facts, "acme").fair_share, row(facts, "rival").fair_share) == (0.25, 0.75)
+
+
+def test_share_now_forgets_after_three_seconds_what_the_steady_share_keeps() -> None:
+    halves = [
+        second(NOW + n, *(TenantSecond(slug, service_cost=100) for slug in ("acme", "rival")))
+        for n in range(5)
+    ]
+    moved = [
+        second(NOW + 5 + n, TenantSecond("acme", service_cost=300), TenantSecond("rival"))
+        for n in range(3)
+    ]
+    acme = row(state(*halves, *moved).facts(tenancy(acme=1, rival=1)), "acme")
+    assert acme.share == 1.0
+    assert acme.steady_share == pytest.approx(1_400 / 1_900)
+
+
+def test_attainment_is_of_calls_in_pools_with_an_objective() -> None:
+    live = state(second(NOW, TenantSecond("acme", calls=9, judged=4, within_objective=3)))
+    facts = live.facts(tenancy(acme=1, rival=1))
+    assert row(facts, "acme").attained_ratio == 0.75
+    assert row(facts, "rival").attained_ratio is None
+
+
+def test_objectives_are_those_of_the_pools_else_the_installations_own() -> None:
+    pools = tuple(
+        PoolSecond(name, {}, 0, 1, None, ttft_objective_s=ttft_s)
+        for name, ttft_s in (("a", 0.8), ("b", None), ("c", 0.8), ("d", 3.0))
+    )
+    facts = state(second(NOW, pools=pools)).facts(tenancy())
+    assert facts.objectives == (Objective(0.8, ("a", "c")), Objective(3.0, ("d",)))
+    assert [one.ttft_s for one in state(second(NOW)).facts(tenancy()).objectives] == [2.0]
 
 
 def test_hit_rate_is_of_reported_cached_tokens() -> None:
@@ -95,10 +146,10 @@ def test_equal_refusals_are_one_entry_with_a_count() -> None:
 
 
 def test_reasons_of_a_tenant_cover_the_same_time_as_its_counts() -> None:
-    events = LiveEvents()
-    record = events.record("acme", PriorityClass.BATCH, Reason.SHED, Outcome.EVICTED, NOW)
-    live = state(second(NOW, ended=(record,)), second(NOW + 400, ended=(record, record)))
-    assert row(live.facts(tenancy(acme=1)), "acme").reasons == ((Reason.SHED, 2),)
+    old = second(NOW, TenantSecond("acme", reasons={Reason.SHED: 5}))
+    new = second(NOW + 400, TenantSecond("acme", reasons={Reason.SHED: 2, Reason.QUEUE_FULL: 3}))
+    reasons = row(state(old, new).facts(tenancy(acme=1)), "acme").reasons
+    assert reasons == ((Reason.QUEUE_FULL, 3), (Reason.SHED, 2))
 
 
 def test_a_caller_that_hung_up_is_no_incident() -> None:

@@ -90,11 +90,12 @@ class LiveEvents:
         limited = self._some(calls, habit.limited)
         failed = self._some(calls, habit.failed)
         completed = calls - shed - limited - failed
-        for number, reason, outcome in (
+        refused = (
             (shed, Reason.SHED, Outcome.EVICTED),
             (limited, Reason.TOKENS_PER_MINUTE, Outcome.REJECTED),
             (failed, Reason.STREAM_STALLED, Outcome.FAILED),
-        ):
+        )
+        for number, reason, outcome in refused:
             ended += [self.record(slug, habit.klass, reason, outcome, at) for _ in range(number)]
         prompt = completed * 1_400
         share = self.weights.get(slug, 1.0) / total
@@ -108,6 +109,7 @@ class LiveEvents:
             prompt_tokens=prompt,
             cached_tokens=round(prompt * habit.hit * self._random.uniform(0.9, 1.1)),
             completion_tokens=completed * 96,
+            reasons={reason: number for number, reason, _ in refused if number},
             service_cost=CAPACITY * share * self._random.uniform(0.85, 1.15),
             queued=3 * shed,
             in_flight=completed,

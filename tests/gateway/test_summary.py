@@ -163,3 +163,27 @@ def test_a_pool_that_is_made_again_starts_from_nothing(builder: SummaryBuilder) 
     tick(builder)
     second = tick(builder, view(service={"acme": 5.0}))
     assert second.tenants[0].service_cost == 5.0
+
+
+def test_reasons_are_counted_beyond_what_is_listed(builder: SummaryBuilder) -> None:
+    for _ in range(LISTED + 7):
+        builder.observe(refused(Reason.SHED, Outcome.EVICTED))
+    builder.observe(refused(Reason.CLIENT_GONE, Outcome.EVICTED))
+    [acme] = tick(builder).tenants
+    assert acme.reasons == {Reason.SHED: LISTED + 7}
+
+
+def test_calls_are_judged_by_the_objective_of_their_pool() -> None:
+    builder = SummaryBuilder(random.Random(1), {"p1": 0.3}.get)
+    for ttft_s in (0.25, 0.3, 0.5):
+        builder.observe(CallEnded(call_record(ttft_s=ttft_s, pool="p1")))
+    builder.observe(CallEnded(call_record(ttft_s=9.0, pool="p2")))
+    second = tick(builder, view())
+    assert (second.tenants[0].judged, second.tenants[0].within_objective) == (3, 2)
+    assert second.pools[0].ttft_objective_s == 0.3
+
+
+def test_entitled_slots_of_all_pools_are_one_number(builder: SummaryBuilder) -> None:
+    pools = {name: view(fair_share={"acme": 3.5}) for name in ("p1", "p2")}
+    second = builder.tick(1_000.0, 50.0, pools, (), {})
+    assert second.tenants[0].entitled_slots == 7.0
