@@ -3,7 +3,7 @@ skipped.
 
 Redis, PostgreSQL and Chromium are installed where we may (root, or sudo without a password, and
 apt-get). Where one cannot be had its tests skip, and the last line says which. The suite runs on
-SQLite; the tests that touch the database run once more on a PostgreSQL of their own.
+SQLite; the tests that touch the database, browser aside, run once more on a PostgreSQL.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _steps(sqlite: Path, postgresql: Path) -> list[tuple[str, bool]]:
     ]
     with postgres_server() as server:
         if server is not None:
-            selection = ("-m", "database", f"--junitxml={postgresql}")
+            selection = ("-m", "database", "--ignore=tests/browser", f"--junitxml={postgresql}")
             passed = _passes(*PYTEST, *selection, DATABASE_URL=server.url)
             steps.append(("tests on PostgreSQL", passed))
     return steps
