@@ -32,6 +32,7 @@ class Bench:
             weights={f"t{number}": 1.0 + number % 3 for number in range(TENANTS)},
             queue_calls_per_tenant=10**9,
             queue_calls_per_class=10**9,
+            shed_wait_ratio=0.0,
         )
         self.rng = random.Random(1)
         self.pool = Dispatcher("bench", config, self.rng, 0.0)

@@ -99,6 +99,8 @@ class PoolModel:
             weights={flow.tenant: flow.weight for flow in flows},
             queue=queue,
             wait_limit_s=(NEVER_S, NEVER_S, NEVER_S),
+            shed_wait_ratio=0.0,
+            batch_share_ratio=0.0,
         )
         self.dispatcher = Dispatcher("pool", self.config, random.Random(seed), 0.0)
         self.run = Run()

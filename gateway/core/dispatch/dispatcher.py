@@ -2,22 +2,27 @@
 
 One dispatcher per pool, for reality and simulation: pure and synchronous. Every method takes the
 time and returns effects that the caller carries out: ``Grant`` (one lease on one slot of one
-replica), ``Refuse`` (the call left the queue without one). ``next_wake`` is the time at which
-something happens by itself; call ``wake`` then.
+replica), ``Refuse`` (the call left the queue without one), ``Preempt`` (release the grant with
+``refund``; the call asks again). ``next_wake`` is the time at which something happens by itself;
+call ``wake`` then.
 
 Whatever happens is handled in one order: the event is applied, what is over expires, then slots are
-given out for as long as a replica has a free one and a call waits that may run there:
+given out for as long as a replica is open (``start_rule``) and a call waits that may run there:
 
-  class order (strict, with the two exceptions of ``class_order``)
-    -> fair queue of the class (least start tag)
-      -> routing policy among the replicas with a free slot (late binding)
+  class order (strict, with the two exceptions of ``class_order``), less what is held back
+    -> fair queue of the class (least start tag), past tenants at their share of the batch
+      -> routing policy among the open replicas (late binding)
+
+If an interactive call then still waits, batch may have to give a slot back (``preemption``); if a
+call that has just come still waits, something may have to be refused (``shedding``).
 
 The replica is chosen at dispatch, never before, so a waiting call is lost by no change of the pool;
 it is refused only when no replica can serve it. Local counts decide: a grant is counted when it is
-given, and telemetry, which is late, changes nothing here.
+given, and telemetry, which is late, only brakes.
 
 Invariants
-  * Work-conserving: after every method, no replica has a free slot that a waiting call may use.
+  * Work-conserving: after every method, no replica is open that a waiting call may use, but for
+    classes that are held back.
   * A replica never holds more leases than its slots at the moment of the grant.
   * Per call: submit, then exactly one of grant, refusal, withdrawal; per grant: one release.
   * With nothing waiting and nothing in flight, every count is exactly 0.
@@ -33,12 +38,16 @@ import random
 from itertools import count
 
 from gateway.core.dispatch import refusals
+from gateway.core.dispatch.bookings import Bookings
+from gateway.core.dispatch.conversations import Conversations
 from gateway.core.dispatch.drain_rate import DrainRate
 from gateway.core.dispatch.effects import (
     Effect,
+    Failure,
     Grant,
     PoolConfig,
     PoolView,
+    Preempt,
     Refuse,
     ReplicaHealth,
     ReplicaTelemetry,
@@ -46,13 +55,16 @@ from gateway.core.dispatch.effects import (
     Usage,
 )
 from gateway.core.dispatch.lease import Lease, estimated_cost
+from gateway.core.dispatch.pool_view import view_of
 from gateway.core.dispatch.returning import ReturningFlows
-from gateway.core.dispatch.service_account import ServiceAccount
+from gateway.core.dispatch.running import RunningCalls
+from gateway.core.dispatch.shedding import Shedding
 from gateway.core.dispatch.start_rule import StartRule
 from gateway.core.priority import PriorityClass
 from gateway.core.queues.call import QueuedCall
 from gateway.core.queues.class_order import Choice
 from gateway.core.queues.waiting import WaitingCalls
+from gateway.core.routing.replica import Replica
 from gateway.core.routing.roster import Roster
 from gateway.core.routing.router import Router
 
@@ -65,11 +77,14 @@ class Dispatcher:
         self._start = StartRule(config)
         self._roster = Roster(config.replicas, self._start.is_open)
         self._waiting = WaitingCalls(config)
-        self._leases: dict[int, Lease] = {}
+        self._running = RunningCalls(config, self._waiting, self._roster, now_s)
         self._returning = ReturningFlows()
-        self._account = ServiceAccount()
-        self._drain_rate = DrainRate(now_s)
+        self._rate = DrainRate(now_s)
+        self._bookings = Bookings()
+        self._shedding = Shedding(config, self._waiting.load, self._rate, self._bookings)
+        self._conversations = Conversations()
         self._draining = False
+        self._now_s = now_s
         self._grant_ids = count(1)
 
     # Events
@@ -79,61 +94,75 @@ class Dispatcher:
         effects = self._expire(now_s)
         if self._draining and not ticket.again:
             return [*effects, refusals.draining(ticket.call_id)]
-        bound = None if ticket.again else self._waiting.load.bound_reached(ticket, self._config)
+        booked = not ticket.again and self._bookings.take(ticket, now_s)
+        bound = self._waiting.load.bound_reached(ticket, self._config)
         call = self._waiting.add(
             ticket,
             cost=estimated_cost(ticket),
             now_s=now_s,
             wait_limit_s=self._config.wait_limit_s[ticket.klass],
+            booked=booked,
+            follow_up=self._conversations.goes_on(ticket, now_s),
         )
+        self._running.holdback.seen(ticket.klass, now_s)
         if not call.lane.meets(self._roster.admitting):
             return [*effects, self._refuse_stranded(call)]
-        effects += self._expire(now_s)  # its own deadline may be over
-        effects += self._give_out(now_s)
-        if bound is not None and ticket.call_id in self._waiting:
-            self._waiting.discard(ticket.call_id)
-            effects.append(refusals.queue_full(call, bound, self._wait_s(ticket.klass, now_s)))
+        effects += self._proceed(now_s)  # its own deadline may be over
+        if not call.goes_first and ticket.call_id in self._waiting:
+            if bound is None:
+                effects += self._shed(call, now_s)
+            else:
+                self._waiting.discard(ticket.call_id)
+                after_s = self._shedding.booked_s(ticket, call.cost, now_s)
+                effects.append(refusals.queue_full(call, bound, after_s))
         return effects
 
     def withdraw(self, call_id: str, now_s: float) -> list[Effect]:
         """A call that waits is gone. No effect for one that does not wait."""
         self._waiting.discard(call_id)
-        return self._expire(now_s)
+        return self._proceed(now_s)
 
     def first_event(self, grant_id: int, now_s: float) -> list[Effect]:
         """The replica answered with any event: the call is in its batch."""
-        lease = self._leases[grant_id]
-        lease.replica.started(grant_id)
-        self._router.first_event(grant_id, lease.replica, now_s)
-        self._start.started(lease.replica.slug)
-        self._roster.refresh(lease.replica)
-        return self._expire(now_s) + self._give_out(now_s)
+        replica = self._running[grant_id].replica
+        self._running.began(grant_id, now_s)
+        self._router.first_event(grant_id, replica, now_s)
+        self._start.started(replica.slug)
+        self._roster.refresh(replica)
+        return self._proceed(now_s)
 
     def progress(self, grant_id: int, output_tokens: int, now_s: float) -> list[Effect]:
         """``output_tokens`` so far in all. Charges what exceeds the estimate."""
-        lease = self._leases[grant_id]
-        lease.replica.grew(grant_id, lease.uncached_tokens + output_tokens)
-        self._roster.refresh(lease.replica)
-        self._correct(lease, lease.cost_so_far(output_tokens))
+        self._running.grew(grant_id, output_tokens)
+        self._roster.refresh(self._running[grant_id].replica)
+        return self._expire(now_s)
+
+    def relayed(self, grant_id: int, now_s: float) -> list[Effect]:
+        """The caller has received content: the grant is never taken back any more."""
+        self._running.preemption.relayed(grant_id)
         return self._expire(now_s)
 
     def release(
-        self, grant_id: int, usage: Usage | None, now_s: float, *, refund: bool = False
+        self,
+        grant_id: int,
+        usage: Usage | None,
+        now_s: float,
+        *,
+        refund: bool = False,
+        failure: Failure | None = None,
     ) -> list[Effect]:
         """The slot is free again. ``usage`` None: unknown, the charge stands. ``refund``: the
-        attempt failed before its first content and costs nothing."""
-        lease = self._leases.pop(grant_id)
+        attempt failed before its first content, or was preempted, and costs nothing. ``failure``:
+        what the replica did."""
+        lease = self._running.ended(grant_id, usage, now_s, refund=refund, failure=failure)
         flow = (lease.ticket.tenant, lease.ticket.klass)
-        self._correct(lease, lease.final_cost(usage, refund=refund))
         if refund:
             self._returning.hold(flow, now_s)
         else:
             self._waiting.queue(lease.ticket.klass).let_go(lease.ticket.tenant)
-        self._account.ended(flow)
-        lease.replica.free(grant_id)
         self._router.ended(grant_id, lease.replica, usage)
         self._roster.refresh(lease.replica)
-        return self._expire(now_s) + self._give_out(now_s)
+        return self._proceed(now_s)
 
     def apply(
         self, change: PoolConfig | ReplicaHealth | ReplicaTelemetry, now_s: float
@@ -141,27 +170,28 @@ class Dispatcher:
         """Takes effect with the next decision. Refuses the calls that no replica can serve any
         more."""
         if isinstance(change, ReplicaTelemetry):
-            return self._sample(change, now_s)
+            self._sample(change, now_s)
+            return self._proceed(now_s)
         if isinstance(change, ReplicaHealth):
             opened = self._roster.set_health(change)
             if not change.admits:
                 self._router.restarted(change.slug)
         else:
-            self._configure(change)
-            opened = self._roster.configure(change.replicas)
+            opened = self._configure(change, now_s)
+        self._running.count_slots()
         if opened:
             self._waiting.widened(opened)
         effects = self._expire(now_s)
         for call in self._waiting.stranded(self._roster.admitting):
             effects.append(self._refuse_stranded(call))
-        return effects + self._give_out(now_s)
+        return effects + self._proceed(now_s)
 
     def wake(self, now_s: float) -> list[Effect]:
         """Time ends waiting, and what was held back for a time."""
         for slug in self._start.released(now_s):
             if (replica := self._roster.get(slug)) is not None:
                 self._roster.refresh(replica)
-        return self._expire(now_s) + self._give_out(now_s)
+        return self._proceed(now_s)
 
     def drain(self, now_s: float) -> list[Effect]:
         """Shutdown: every waiting call is refused; those in flight go on."""
@@ -175,41 +205,57 @@ class Dispatcher:
 
     @property
     def next_wake(self) -> float | None:
-        times = (self._waiting.next_expiry_s, self._returning.next_s, self._start.next_s)
+        times = (
+            self._waiting.next_expiry_s,
+            self._returning.next_s,
+            self._start.next_s,
+            self._next_held_s,
+            self._next_preemption_s,
+        )
         return min((time_s for time_s in times if time_s is not None), default=None)
 
     def predicted_wait_s(self, klass: PriorityClass, now_s: float) -> float | None:
-        """Of a call that arrived now; None: nothing was dispatched in the last 10 s."""
-        return self._wait_s(klass, now_s)
+        """Of a call that arrived now; None: not known yet, or nothing leaves the queue."""
+        return self._shedding.wait_s(klass, now_s)
 
     def view(self) -> PoolView:
-        return PoolView(
-            queued={flow: load.calls for flow, load in self._waiting.load.by_flow.items()},
-            in_flight=self._account.in_flight(),
-            replica_in_flight={replica.slug: replica.in_flight for replica in self._roster},
-            replica_slots={replica.slug: replica.slots for replica in self._roster},
-            replica_unstarted={replica.slug: replica.unstarted for replica in self._roster},
-            oldest_arrival_s=self._waiting.oldest_arrival_s(),
-            service=self._account.service(),
+        wait_s = self._shedding.wait_s(PriorityClass.INTERACTIVE, self._now_s)
+        return view_of(
+            self._config,
+            self._waiting,
+            self._running,
+            self._roster,
+            interactive_wait_s=wait_s,
+            booked_calls=len(self._bookings),
             foreign_traffic=self._start.foreign_traffic(),
         )
 
     # Steps
 
+    def _proceed(self, now_s: float) -> list[Effect]:
+        """After every event."""
+        effects = self._expire(now_s) + self._give_out(now_s) + self._preempt(now_s)
+        saturated = len(self._waiting) > 0 and not self._roster.free
+        self._rate.tell(now_s, saturated=saturated)
+        return effects
+
     def _expire(self, now_s: float) -> list[Effect]:
         effects: list[Effect] = []
+        self._now_s = now_s
         while (call := self._waiting.first_due(now_s)) is not None:
             self._waiting.discard(call.ticket.call_id)
-            wait_s = self._wait_s(call.ticket.klass, now_s)
-            effects.append(refusals.expired(call, now_s, wait_s))
+            after_s = self._shedding.booked_s(call.ticket, call.cost, now_s)
+            effects.append(refusals.expired(call, now_s, after_s))
         for tenant, klass in self._returning.over(now_s):
             self._waiting.queue(klass).let_go(tenant)
         return effects
 
     def _give_out(self, now_s: float) -> list[Effect]:
         effects: list[Effect] = []
-        while self._roster.free and len(self._waiting):
-            choice = self._waiting.choose(self._roster.free, now_s)
+        free = self._roster.free
+        while free and len(self._waiting):
+            held = self._running.holdback.held(self._waiting.load, now_s)
+            choice = self._waiting.choose(free, now_s, held, self._is_at_share)
             if choice is None:
                 break
             effects.append(self._grant(choice, now_s))
@@ -218,59 +264,102 @@ class Dispatcher:
     def _grant(self, choice: Choice, now_s: float) -> Grant:
         call, ticket = choice.call, choice.call.ticket
         placing = self._router.choose(
-            ticket,
-            self._roster.candidates(call.lane),
-            lambda: self._roster.admitted(call.lane),
-            now_s,
+            ticket, self._open_to(call), lambda: self._roster.admitted(call.lane), now_s
         )
         replica, uncached = placing.replica, placing.uncached_tokens
-        lease = Lease(ticket, replica, self._waiting.dispatch(choice), uncached)
+        lease = Lease(
+            call,
+            replica,
+            self._waiting.dispatch(choice),
+            uncached,
+            self._waiting.charge_below(ticket, call.cost),
+            now_s,
+            replica.unstarted_prompt_tokens,
+            spared=choice.rule == "batch_share",
+        )
         grant_id = next(self._grant_ids)
-        self._leases[grant_id] = lease
         self._router.dispatched(grant_id, placing, ticket, now_s)
         opened_by = self._start.opened_by(replica)
         replica.take(grant_id, uncached + ticket.output_tokens, uncached)
+        self._running.granted(grant_id, lease)
         self._roster.refresh(replica)
-        self._account.dispatched((ticket.tenant, ticket.klass), call.cost)
-        self._drain_rate.dispatched(call.cost, now_s)
+        self._rate.dispatched(ticket.klass, call.cost, now_s)
+        self._shedding.dispatched(ticket.klass, now_s)
+        self._conversations.served(ticket, now_s)
         rule = f"{choice.rule}/{self._config.queue}/{self._config.routing}/{opened_by}"
         waited_s = now_s - call.queued_s
         return Grant(ticket.call_id, grant_id, replica.slug, waited_s, rule, placing.decision)
 
-    def _correct(self, lease: Lease, cost: float) -> None:
-        if cost == lease.charge.cost:
-            return
-        self._account.corrected(lease.ticket.tenant, cost - lease.charge.cost)
-        self._waiting.queue(lease.ticket.klass).correct(lease.charge, cost)
+    def _is_at_share(self, call: QueuedCall) -> bool:
+        """On every open replica that it may use, its tenant holds its share of the batch."""
+        share = self._running.share
+        return share.applies_to(call) and all(
+            share.exceeds(replica, call) for replica in self._roster.candidates(call.lane)
+        )
+
+    def _open_to(self, call: QueuedCall) -> list[Replica]:
+        candidates = self._roster.candidates(call.lane)
+        share = self._running.share
+        if len(candidates) == 1 or not share.applies_to(call):
+            return candidates
+        return [each for each in candidates if not share.exceeds(each, call)] or candidates
+
+    def _preempt(self, now_s: float) -> list[Effect]:
+        head = self._interactive_head
+        taken = None if head is None else self._running.preemption.victim(head, now_s)
+        if taken is None:
+            return []
+        grant_id, lease = taken
+        return [Preempt(lease.ticket.call_id, grant_id)]
+
+    def _shed(self, call: QueuedCall, now_s: float) -> list[Effect]:
+        effects: list[Effect] = []
+        above_least = self._running.batch_above_least
+        for one in self._shedding.relieve(call, now_s, batch_above_least=above_least):
+            ticket = one.call.ticket
+            self._waiting.discard(ticket.call_id)
+            after_s = self._shedding.booked_s(ticket, one.call.cost, now_s)
+            effects.append(refusals.shed(one, after_s))
+        return effects
 
     def _refuse_stranded(self, call: QueuedCall) -> Refuse:
         self._waiting.discard(call.ticket.call_id)
         return refusals.no_replica(call, self._pool, len(self._config.replicas))
 
-    def _wait_s(self, klass: PriorityClass, now_s: float) -> float | None:
-        ahead = self._waiting.load.cost_ahead(klass)
-        return self._drain_rate.predicted_wait_s(ahead, now_s)
+    @property
+    def _interactive_head(self) -> QueuedCall | None:
+        if not self._running.preemption.possible:
+            return None
+        queue = self._waiting.queue(PriorityClass.INTERACTIVE)
+        return queue.head(self._roster.admitting) if len(queue) else None
 
-    def _sample(self, sample: ReplicaTelemetry, now_s: float) -> list[Effect]:
+    @property
+    def _next_held_s(self) -> float | None:
+        if not self._roster.free:
+            return None
+        return self._running.holdback.next_s(self._waiting.load, self._now_s)
+
+    @property
+    def _next_preemption_s(self) -> float | None:
+        return self._running.preemption.next_s(self._interactive_head, self._now_s)
+
+    def _sample(self, sample: ReplicaTelemetry, now_s: float) -> None:
         replica = self._roster.get(sample.slug)
         if replica is not None:
             self._start.sampled(replica, sample, now_s)
             self._router.sampled(sample)
+            self._running.limits.sampled(replica, sample)
             self._roster.refresh(replica)
-        return self._expire(now_s) + self._give_out(now_s)
 
-    def _configure(self, config: PoolConfig) -> None:
-        self._start.config = config
+    def _configure(self, config: PoolConfig, now_s: float) -> frozenset[str]:
+        """Returns the replicas that admit calls and did not before."""
         self._router.configure(config)
         if config.queue != self._config.queue:
             self._waiting.change_policy(config)
-            self._renew_holds()
-        self._waiting.set_weights(config.weights)
-        self._config = config
-
-    def _renew_holds(self) -> None:
-        """New queues know nothing of the calls in flight."""
-        for lease in self._leases.values():
-            self._waiting.queue(lease.ticket.klass).hold(lease.ticket.tenant)
-        for tenant, klass in self._returning:
-            self._waiting.queue(klass).hold(tenant)
+            self._running.renew_holds(iter(self._returning))
+        self._waiting.configure(config)
+        self._start.config = self._shedding.config = self._config = config
+        opened = self._roster.configure(config.replicas)
+        self._running.configure(config, now_s)
+        self._roster.refresh_all()
+        return opened

@@ -1,43 +1,116 @@
-"""How long would a call wait that arrived now?
+"""How fast does the pool work off what waits, and how long would a call wait that arrived now?
 
-Predicted wait = service cost that waits ahead / service cost dispatched per second, over the last
-10 s. With no dispatch in that time the wait is unknown (None), unless nothing waits ahead (0).
+The rate that matters is the one of a pool that has as much as it can do: what a half idle pool
+dispatches says how much was asked of it, not how much it can give. So only *saturated* time counts:
+moments in which a call waited and no replica was open.
 
-Units: service tokens, seconds. Memory: 20 half-second cells. The rate of a pool younger than 10 s
-is taken over its age, at least one second.
+  rate            service cost dispatched while saturated / saturated seconds, over the last 10 s
+  left for a class  rate - what the classes above it took of it, at least 5 %: they go first also
+                  tomorrow
+  predicted wait  service cost that waits ahead / what is left for the class
+
+With less than half a saturated second or fewer than 4 dispatches in the window the last known rate
+stands; before the first one the wait is unknown (None), unless nothing waits ahead (0). A pool that
+is saturated and dispatches nothing slows down: the last rate * 10 s / time since its last dispatch.
+
+Units: service tokens, monotonic seconds. Memory: 20 half-second cells.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass, field
+
+from gateway.core.priority import PriorityClass
 
 WINDOW_S = 10.0
 _CELL_S = 0.5
+LEAST_SATURATED_S = 0.5
+LEAST_DISPATCHES = 4
+LEAST_LEFT_RATIO = 0.05
+LOOK_EVERY_S = 0.1  # the rates are this old at most
+
+
+@dataclass(slots=True)
+class _Sums:
+    calls: int = 0
+    saturated_s: float = 0.0
+    costs: list[float] = field(default_factory=lambda: [0.0] * len(PriorityClass))
 
 
 class DrainRate:
     def __init__(self, now_s: float) -> None:
-        self._since_s = now_s
-        self._cells: deque[tuple[int, float]] = deque()  # (cell number, cost), oldest first
+        self._cells: deque[tuple[int, _Sums]] = deque()  # (cell number, sums), oldest first
+        self._saturated = False
+        self._told_s = now_s
+        self._dispatched_s = now_s
+        self._known: tuple[float, ...] | None = None  # tokens per second by class
+        self._measured: tuple[float, ...] | None = None  # at the last look with enough samples
+        self._looked_s = -WINDOW_S
 
-    def dispatched(self, cost: float, now_s: float) -> None:
-        cell = int(now_s // _CELL_S)
-        self._drop_old(now_s)
-        if self._cells and self._cells[-1][0] == cell:
-            cost += self._cells.pop()[1]
-        self._cells.append((cell, cost))
+    def tell(self, now_s: float, *, saturated: bool) -> None:
+        """After every event: how the pool stands from now on."""
+        if self._saturated and now_s > self._told_s:
+            self._cell(now_s).saturated_s += now_s - self._told_s
+        self._told_s = now_s
+        if self._saturated and not saturated:
+            self._rates(now_s)  # nothing new may come for a while
+        self._saturated = saturated
 
-    def tps(self, now_s: float) -> float:
-        """Service tokens per second."""
-        self._drop_old(now_s)
-        age_s = max(1.0, min(WINDOW_S, now_s - self._since_s))
-        return sum(cost for _, cost in self._cells) / age_s
+    def dispatched(self, klass: PriorityClass, cost: float, now_s: float) -> None:
+        """Before the event that freed the slot is followed by ``tell``."""
+        if self._saturated:
+            sums = self._cell(now_s)
+            sums.calls += 1
+            sums.costs[klass] += cost
+            self._dispatched_s = now_s
 
-    def predicted_wait_s(self, cost_ahead: float, now_s: float) -> float | None:
+    def tps(self, now_s: float) -> float | None:
+        """Service tokens per second, of all classes. None = not known yet."""
+        rates = self._rates(now_s)
+        return None if rates is None else sum(rates)
+
+    def left_tps(self, klass: PriorityClass, now_s: float) -> float | None:
+        """What the classes above leave for this one."""
+        rates = self._rates(now_s)
+        if rates is None:
+            return None
+        total = sum(rates)
+        return max(LEAST_LEFT_RATIO * total, total - sum(rates[:klass]))
+
+    def predicted_wait_s(
+        self, klass: PriorityClass, cost_ahead: float, now_s: float
+    ) -> float | None:
         if cost_ahead <= 0:
             return 0.0
-        rate_tps = self.tps(now_s)
-        return cost_ahead / rate_tps if rate_tps > 0 else None
+        rate_tps = self.left_tps(klass, now_s)
+        return cost_ahead / rate_tps if rate_tps else None
+
+    def _rates(self, now_s: float) -> tuple[float, ...] | None:
+        if self._known is None or now_s - self._looked_s >= LOOK_EVERY_S:
+            self._looked_s = now_s
+            self._look(now_s)
+        return self._known
+
+    def _look(self, now_s: float) -> None:
+        self._drop_old(now_s)
+        pending_s = max(0.0, now_s - self._told_s) if self._saturated else 0.0
+        saturated_s = pending_s + sum(sums.saturated_s for _, sums in self._cells)
+        calls = sum(sums.calls for _, sums in self._cells)
+        if saturated_s >= LEAST_SATURATED_S and calls >= LEAST_DISPATCHES:
+            costs = zip(*(sums.costs for _, sums in self._cells), strict=True)
+            self._known = tuple(sum(of_class) / saturated_s for of_class in costs)
+            self._measured = self._known
+        elif self._measured is not None and self._saturated:
+            silent_s = max(WINDOW_S, now_s - self._dispatched_s)
+            self._known = tuple(rate * WINDOW_S / silent_s for rate in self._measured)
+
+    def _cell(self, now_s: float) -> _Sums:
+        number = int(now_s // _CELL_S)
+        if not self._cells or self._cells[-1][0] != number:
+            self._drop_old(now_s)
+            self._cells.append((number, _Sums()))
+        return self._cells[-1][1]
 
     def _drop_old(self, now_s: float) -> None:
         oldest = int((now_s - WINDOW_S) // _CELL_S)

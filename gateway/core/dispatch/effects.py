@@ -174,6 +174,7 @@ class ReplicaTelemetry:
     running: int | None = None
     waiting: int | None = None
     kv_ratio: float | None = None
+    preemptions: int | None = None  # by the engine, since its start
     prompt_tokens: int | None = None  # read since its start; falls when it restarts
 
 

@@ -9,21 +9,36 @@ tokens.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gateway.core.cost import service_cost
 from gateway.core.dispatch.effects import Ticket, Usage
 from gateway.core.priority import PriorityClass
-from gateway.core.queues.call import Charge
+from gateway.core.queues.call import Charge, QueuedCall
 from gateway.core.routing.replica import Replica
 
 
 @dataclass(slots=True, eq=False)
 class Lease:
-    ticket: Ticket
+    call: QueuedCall
     replica: Replica
     charge: Charge
     uncached_tokens: int = 0  # of its prompt, as predicted
+    below: list[tuple[PriorityClass, Charge]] = field(default_factory=list)  # lower classes
+    dispatched_s: float = 0.0
+    unstarted_before: int = 0  # prompt tokens that had not begun when it was dispatched
+    spared: bool = False  # batch's own share: never preempted
+    output_tokens: int = 0  # as far as told
+    first_event_s: float | None = None
+
+    @property
+    def ticket(self) -> Ticket:
+        return self.call.ticket
+
+    @property
+    def cost_of_output(self) -> float:
+        """What has been done for it so far."""
+        return service_cost(self.ticket.input_tokens, 0, self.output_tokens)
 
     def cost_so_far(self, output_tokens: int) -> float:
         """At least what is charged already."""

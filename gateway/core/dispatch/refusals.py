@@ -1,7 +1,8 @@
 """What a call is told that leaves the queue without a slot: the cause, the limit, the use, when to
 retry.
 
-Retry-After for load is the predicted wait, 1 to 60 s; unknown counts as 60. Where no replica can
+Retry-After for load is the time of the call's booking (``bookings``), 1 to 60 s; unknown counts as
+60, and where capacity is promised for longer the message says so. Where no replica can
 serve, it is the time in which a replica that is down can be back: two probes, 5 s apart. While the
 gateway shuts down it is the time in which its successor is up.
 
@@ -13,45 +14,47 @@ from __future__ import annotations
 import math
 
 from gateway.core.dispatch.effects import Refuse
+from gateway.core.dispatch.shedding import Shed
 from gateway.core.queues.call import QueuedCall
 from gateway.core.queues.load import FullQueue
 from gateway.core.reasons import Reason
 
-RETRY_AFTER_S = (1.0, 60.0)
+LONGEST_S = 60.0
 BACK_UP_S = 10.0
 SUCCESSOR_UP_S = 5.0
 
 
-def retry_after_s(predicted_wait_s: float | None) -> float:
-    shortest_s, longest_s = RETRY_AFTER_S
-    return (
-        longest_s if predicted_wait_s is None else min(max(predicted_wait_s, shortest_s), longest_s)
-    )
-
-
-def queue_full(call: QueuedCall, bound: FullQueue, wait_s: float | None) -> Refuse:
+def queue_full(call: QueuedCall, bound: FullQueue, after_s: float) -> Refuse:
     label = call.ticket.klass.label
-    after_s = retry_after_s(wait_s)
     text = (
         f"The {label} queue of {bound.whose} is full: {bound.used} of {bound.limit}"
-        f" {bound.unit} wait. Retry in {math.ceil(after_s)} s."
+        f" {bound.unit} wait. {_when(after_s)}"
     )
     return Refuse(call.ticket.call_id, Reason.QUEUE_FULL, text, after_s)
 
 
-def expired(call: QueuedCall, now_s: float, wait_s: float | None) -> Refuse:
+def shed(one: Shed, after_s: float) -> Refuse:
+    label, whose = one.call.ticket.klass.label, one.for_class.label
+    over = (
+        f"{one.wait_s:.1f} s of work wait ahead of class {whose}, at most {one.budget_s:.1f} s do"
+    )
+    if one.for_class < one.call.ticket.klass:
+        over += f", and class {label} gives way"
+    text = f"Refused because of load: {over}. {_when(after_s)}"
+    return Refuse(one.call.ticket.call_id, Reason.SHED, text, after_s)
+
+
+def expired(call: QueuedCall, now_s: float, after_s: float) -> Refuse:
     waited_s = now_s - call.queued_s
-    after_s = retry_after_s(wait_s)
-    retry = f" Retry in {math.ceil(after_s)} s."
     if call.ticket.deadline_s <= call.expires_s:
         text = f"The caller's deadline passed after {waited_s:.1f} s in the queue."
-        return Refuse(call.ticket.call_id, Reason.DEADLINE, text + retry, after_s)
+        return Refuse(call.ticket.call_id, Reason.DEADLINE, f"{text} {_when(after_s)}", after_s)
     limit_s = call.expires_s - call.queued_s
     text = (
         f"No slot became free in {waited_s:.1f} s; class {call.ticket.klass.label} waits"
         f" at most {limit_s:.0f} s."
     )
-    return Refuse(call.ticket.call_id, Reason.QUEUE_TIMEOUT, text + retry, after_s)
+    return Refuse(call.ticket.call_id, Reason.QUEUE_TIMEOUT, f"{text} {_when(after_s)}", after_s)
 
 
 def no_replica(call: QueuedCall, pool: str, replicas: int) -> Refuse:
@@ -67,3 +70,9 @@ def no_replica(call: QueuedCall, pool: str, replicas: int) -> Refuse:
 def draining(call_id: str) -> Refuse:
     text = f"The gateway is shutting down. Retry in {math.ceil(SUCCESSOR_UP_S)} s."
     return Refuse(call_id, Reason.DRAINING, text, SUCCESSOR_UP_S)
+
+
+def _when(after_s: float) -> str:
+    if after_s >= LONGEST_S:
+        return f"Capacity is promised for the next {after_s:.0f} s: retry later than that."
+    return f"Retry in {math.ceil(after_s)} s."

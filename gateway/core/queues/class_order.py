@@ -11,22 +11,24 @@ A *head* is the call that the fair queue of a class would dispatch next. Its age
 the oldest call: an old call behind a newer head waits for its own tenant's share, not for its
 class.
 
+Classes that are held back (``holdback``) take part through the exceptions only.
+
 Invariants: a dispatch goes to a class that has a head; after 19 dispatches to others while batch
-had a head, the next is batch's; between two ``aged`` dispatches lie at least 9 others.
+had a head, the next is batch's; between two ``aged`` dispatches lie at least 9 others. The numbers
+are parameters of the pool.
 Times are monotonic seconds. It knows classes and heads, neither flows nor replicas.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
+from gateway.core.dispatch.effects import PoolConfig
 from gateway.core.priority import PriorityClass
 from gateway.core.queues.call import QueuedCall
 
-BATCH_EVERY = 20
-AGED_EVERY = 10
-AGED_AFTER_S = {PriorityClass.STANDARD: 30.0, PriorityClass.BATCH: 120.0}
+_MAY_AGE = (PriorityClass.STANDARD, PriorityClass.BATCH)
 
 Heads = Mapping[PriorityClass, QueuedCall]  # only the classes that have one
 
@@ -38,21 +40,24 @@ class Choice:
 
 
 class ClassOrder:
-    def __init__(self) -> None:
+    def __init__(self, config: PoolConfig) -> None:
+        self.config = config
         self._others_while_batch_waited = 0
-        self._since_aged = AGED_EVERY  # the first aged head need not wait
+        self._since_aged = config.aged_every  # the first aged head need not wait
 
-    def choose(self, heads: Heads, now_s: float) -> Choice | None:
-        """Changes nothing: the caller reports the dispatch."""
+    def choose(
+        self, heads: Heads, now_s: float, held: Set[PriorityClass] = frozenset()
+    ) -> Choice | None:
+        """Changes nothing: the caller reports the dispatch. ``held``: classes held back."""
         if not heads:
             return None
-        batch = heads.get(PriorityClass.BATCH)
-        if batch is not None and self._others_while_batch_waited >= BATCH_EVERY - 1:
+        if (batch := self._batch_due(heads)) is not None:
             return Choice(batch, "batch_share")
         aged = self._oldest_aged(heads, now_s)
         if aged is not None:
             return Choice(aged, "aged")
-        return Choice(heads[min(heads)], "strict")
+        first = min(heads)  # a class that is held back is never above one that is not
+        return None if first in held else Choice(heads[first], "strict")
 
     def dispatched(self, choice: Choice, *, batch_waits: bool) -> None:
         """``batch_waits``: a batch call still waits after this dispatch."""
@@ -62,12 +67,18 @@ class ClassOrder:
             self._others_while_batch_waited += 1
         self._since_aged = 0 if choice.rule == "aged" else self._since_aged + 1
 
+    def _batch_due(self, heads: Heads) -> QueuedCall | None:
+        every = self.config.batch_every
+        due = every > 0 and self._others_while_batch_waited >= every - 1
+        return heads.get(PriorityClass.BATCH) if due else None
+
     def _oldest_aged(self, heads: Heads, now_s: float) -> QueuedCall | None:
-        if self._since_aged < AGED_EVERY - 1:
+        every = self.config.aged_every
+        if every <= 0 or self._since_aged < every - 1:
             return None
         aged = [
             heads[klass]
-            for klass, limit_s in AGED_AFTER_S.items()
-            if klass in heads and now_s - heads[klass].queued_s >= limit_s
+            for klass in _MAY_AGE
+            if klass in heads and now_s - heads[klass].queued_s >= self.config.aged_after_s[klass]
         ]
         return min(aged, key=lambda call: call.queued_s, default=None)

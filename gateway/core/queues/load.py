@@ -4,13 +4,20 @@ Counted per flow (tenant and class) and per class: calls, body bytes, service co
 what waits; a call that gets a slot at once is not subject to them, and neither is one that asks
 again, since it was admitted already.
 
+It also knows who may be shed, should something have to be: of the tenant whose waiting cost is
+largest for its weight (furthest above its fair share), the newest call; a follow-up of a
+conversation that is going on only after the calls that begin one. Calls that ask again or hold a
+booking are never shed. Finding it costs O(log flows) amortised.
+
 Invariants: every count is the sum over the calls that wait, and exactly 0 when none does; a flow
 without waiting calls has no entry. A tenant's batch calls never fill its own interactive queue.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from gateway.core.dispatch.effects import PoolConfig, Ticket
 from gateway.core.priority import PriorityClass
@@ -19,11 +26,20 @@ from gateway.core.queues.call import QueuedCall
 FlowKey = tuple[str, PriorityClass]
 
 
+_SLACK = 64
+
+
 @dataclass(slots=True)
 class Load:
     calls: int = 0
     body_bytes: int = 0
     cost: float = 0.0
+    beginnings: dict[str, QueuedCall] = field(default_factory=dict)  # by call id, oldest first
+    follow_ups: dict[str, QueuedCall] = field(default_factory=dict)
+
+    def may_shed(self, call_id: str) -> bool:
+        """It waits here, and was never admitted or promised a place before."""
+        return call_id in self.beginnings or call_id in self.follow_ups
 
     def add(self, call: QueuedCall) -> None:
         self.calls += 1
@@ -48,25 +64,90 @@ class FullQueue:
 
 
 class QueueLoad:
-    def __init__(self) -> None:
+    def __init__(self, weights: dict[str, float] | None = None) -> None:
         self.by_class = {klass: Load() for klass in PriorityClass}
         self.by_flow: dict[FlowKey, Load] = {}
+        self.weight_of_class = dict.fromkeys(PriorityClass, 0.0)  # of the flows that wait
+        self._weights = weights or {}
+        self._largest: dict[PriorityClass, list[tuple[float, str]]] = {
+            klass: [] for klass in PriorityClass
+        }
 
-    def add(self, call: QueuedCall) -> None:
-        key = (call.ticket.tenant, call.ticket.klass)
-        self.by_flow.setdefault(key, Load()).add(call)
-        self.by_class[call.ticket.klass].add(call)
+    def weight(self, tenant: str) -> float:
+        return self._weights.get(tenant, 1.0)
+
+    def set_weights(self, weights: dict[str, float]) -> None:
+        self._weights = weights
+        self.weight_of_class = dict.fromkeys(PriorityClass, 0.0)
+        for klass, heap in self._largest.items():
+            heap.clear()
+            for (tenant, of), load in self.by_flow.items():
+                if of is klass:
+                    heap.append(self._entry(tenant, load))
+                    self.weight_of_class[klass] += self.weight(tenant)
+            heapq.heapify(heap)
+
+    def add(self, call: QueuedCall, *, follow_up: bool = False) -> None:
+        tenant, klass = key = (call.ticket.tenant, call.ticket.klass)
+        flow = self.by_flow.get(key)
+        if flow is None:
+            flow = self.by_flow[key] = Load()
+            self.weight_of_class[klass] += self.weight(tenant)
+        flow.add(call)
+        if not call.goes_first:
+            (flow.follow_ups if follow_up else flow.beginnings)[call.ticket.call_id] = call
+        self.by_class[klass].add(call)
+        self._note(klass, tenant, flow)
 
     def subtract(self, call: QueuedCall) -> None:
-        key = (call.ticket.tenant, call.ticket.klass)
-        self.by_flow[key].subtract(call)
-        if not self.by_flow[key].calls:
+        tenant, klass = key = (call.ticket.tenant, call.ticket.klass)
+        flow = self.by_flow[key]
+        flow.subtract(call)
+        flow.beginnings.pop(call.ticket.call_id, None)
+        flow.follow_ups.pop(call.ticket.call_id, None)
+        if not flow.calls:
             del self.by_flow[key]
-        self.by_class[call.ticket.klass].subtract(call)
+            self.weight_of_class[klass] -= self.weight(tenant)
+        self.by_class[klass].subtract(call)
+        if not self.by_class[klass].calls:
+            self.weight_of_class[klass] = 0.0
+            self._largest[klass].clear()
+
+    def next_to_shed(self, klass: PriorityClass) -> QueuedCall | None:
+        """None: nothing that waits in the class may be shed."""
+        heap, spared = self._largest[klass], []
+        victim = None
+        while heap and victim is None:
+            tenant = heap[0][1]
+            flow = self.by_flow.get((tenant, klass))
+            if flow is None:
+                heapq.heappop(heap)
+            elif heap[0] != self._entry(tenant, flow):
+                heapq.heapreplace(heap, self._entry(tenant, flow))
+            elif (victim := _newest(flow)) is None:
+                spared.append(heapq.heappop(heap))
+        for entry in spared:
+            heapq.heappush(heap, entry)
+        return victim
+
+    def _note(self, klass: PriorityClass, tenant: str, flow: Load) -> None:
+        heap = self._largest[klass]
+        heapq.heappush(heap, self._entry(tenant, flow))
+        if len(heap) > 2 * self.by_class[klass].calls + _SLACK:
+            heap[:] = {
+                self._entry(name, load) for (name, of), load in self.by_flow.items() if of is klass
+            }
+            heapq.heapify(heap)
+
+    def _entry(self, tenant: str, flow: Load) -> tuple[float, str]:
+        return (-flow.cost / self.weight(tenant), tenant)
 
     def cost_ahead(self, klass: PriorityClass) -> float:
         """Service cost that waits in this class and the classes above it."""
         return sum(load.cost for other, load in self.by_class.items() if other <= klass)
+
+    def flows(self, klass: PriorityClass) -> Iterator[tuple[str, Load]]:
+        return ((tenant, load) for (tenant, of), load in self.by_flow.items() if of is klass)
 
     def bound_reached(self, ticket: Ticket, config: PoolConfig) -> FullQueue | None:
         """The bound that one more call would exceed, if any."""
@@ -83,3 +164,10 @@ class QueueLoad:
             if used + more > limit:
                 return FullQueue(whose, limit, used, unit)
         return None
+
+
+def _newest(flow: Load) -> QueuedCall | None:
+    for calls in (flow.beginnings, flow.follow_ups):
+        if calls:
+            return calls[next(reversed(calls))]
+    return None

@@ -8,7 +8,7 @@ Invariant: a call is in all parts or in none; ``len`` counts the calls that wait
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Callable, Set
 from itertools import count
 
 from gateway.core.dispatch.effects import PoolConfig, Ticket
@@ -25,9 +25,9 @@ _AGAIN_FROM = -(2**62)  # calls that ask again draw from here: before every firs
 
 class WaitingCalls:
     def __init__(self, config: PoolConfig) -> None:
-        self.load = QueueLoad()
+        self.load = QueueLoad(config.weights)
         self._calls: dict[str, QueuedCall] = {}
-        self._order = ClassOrder()
+        self._order = ClassOrder(config)
         self._expiry = ExpiryHeap()
         self._queues = self._new_queues(config)
         self._fresh_sequence = count()
@@ -42,7 +42,16 @@ class WaitingCalls:
     def queue(self, klass: PriorityClass) -> CallQueue:
         return self._queues[klass]
 
-    def add(self, ticket: Ticket, *, cost: float, now_s: float, wait_limit_s: float) -> QueuedCall:
+    def add(
+        self,
+        ticket: Ticket,
+        *,
+        cost: float,
+        now_s: float,
+        wait_limit_s: float,
+        booked: bool = False,
+        follow_up: bool = False,
+    ) -> QueuedCall:
         """Each stay in the queue has the wait limit of its class; the deadline bounds them all."""
         assert ticket.call_id not in self._calls
         call = QueuedCall(
@@ -52,11 +61,12 @@ class WaitingCalls:
             queued_s=now_s,
             expires_s=min(now_s + wait_limit_s, ticket.deadline_s),
             cost=cost,
+            booked=booked,
         )
         self._calls[ticket.call_id] = call
         self._queues[ticket.klass].push(call)
         self._expiry.add(call)
-        self.load.add(call)
+        self.load.add(call, follow_up=follow_up)
         return call
 
     def discard(self, call_id: str) -> QueuedCall | None:
@@ -67,14 +77,20 @@ class WaitingCalls:
             self._forget(call)
         return call
 
-    def choose(self, free: Set[str], now_s: float) -> Choice | None:
-        """The call that goes next, given the replicas with a free slot. It stays in the queue."""
+    def choose(
+        self,
+        free: Set[str],
+        now_s: float,
+        held: Set[PriorityClass] = frozenset(),
+        passes_over: Callable[[QueuedCall], bool] | None = None,
+    ) -> Choice | None:
+        """The call that goes next, given the replicas that are open. It stays in the queue."""
         heads = {}
         for klass, queue in self._queues.items():
-            head = queue.head(free) if len(queue) else None
+            head = queue.head(free, passes_over) if len(queue) else None
             if head is not None:
                 heads[klass] = head
-        return self._order.choose(heads, now_s)
+        return self._order.choose(heads, now_s, held)
 
     def dispatch(self, choice: Choice) -> Charge:
         call = choice.call
@@ -83,6 +99,16 @@ class WaitingCalls:
         batch_waits = len(self._queues[PriorityClass.BATCH]) > 0
         self._order.dispatched(choice, batch_waits=batch_waits)
         return charge
+
+    def charge_below(self, ticket: Ticket, cost: float) -> list[tuple[PriorityClass, Charge]]:
+        """What the tenant receives in its class counts in its lower classes too."""
+        charged = []
+        for klass, queue in self._queues.items():
+            if klass > ticket.klass:
+                charge = queue.charge_from_above(ticket.tenant, cost)
+                if charge is not None:
+                    charged.append((klass, charge))
+        return charged
 
     @property
     def next_expiry_s(self) -> float | None:
@@ -106,6 +132,17 @@ class WaitingCalls:
     def oldest_arrival_s(self) -> float | None:
         return min((call.ticket.arrived_s for call in self._calls.values()), default=None)
 
+    def eligible_of_tenants(self) -> dict[str, frozenset[str] | None]:
+        """Replicas that the waiting calls of each tenant may use; None = all."""
+        if all(lane.eligible is None for queue in self._queues.values() for lane in queue.lanes()):
+            return dict.fromkeys(tenant for tenant, _ in self.load.by_flow)
+        union: dict[str, frozenset[str] | None] = {}
+        for call in self._calls.values():
+            tenant, eligible = call.ticket.tenant, call.lane.eligible
+            former = union.get(tenant, frozenset())
+            union[tenant] = None if former is None or eligible is None else former | eligible
+        return union
+
     def all_ids(self) -> list[str]:
         return list(self._calls)
 
@@ -114,8 +151,14 @@ class WaitingCalls:
             queue.widened(slugs)
 
     def set_weights(self, weights: dict[str, float]) -> None:
+        self.load.set_weights(weights)
         for queue in self._queues.values():
             queue.set_weights(weights)
+
+    def configure(self, config: PoolConfig) -> None:
+        """Parameters of the order; the policy itself changes by ``change_policy``."""
+        self._order.config = config
+        self.set_weights(config.weights)
 
     def change_policy(self, config: PoolConfig) -> None:
         """Every waiting call moves to queues of the new policy, in its order of arrival there.

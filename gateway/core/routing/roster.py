@@ -93,3 +93,7 @@ class Roster:
         if self._replicas.get(replica.slug) is not replica:
             return
         (self.free.add if self._is_open(replica) else self.free.discard)(replica.slug)
+
+    def refresh_all(self) -> None:
+        for replica in self:
+            self.refresh(replica)

@@ -1,0 +1,168 @@
+"""How many calls may a replica run at once, found out while it runs?
+
+The configured number of slots is what somebody believed. Too many, and calls wait inside the engine
+or decode slowly; too few, and the hardware idles. Per replica, one window after the other, at least
+2 s and 10 samples long (a sample: a call that began or ended):
+
+  congested  median TTFT residual (TTFT - the prefill-time model, ``prefill_time``) above half the
+             interactive objective or above the prediction itself, TPOT (95th percentile) above its
+             objective, KV cache above 0.95, an engine preemption, a 429      -> limit * 0.9
+  failing    5xx or timeouts, more than 5 % of what ended                     -> limit * 0.5
+  used       neither, and in flight >= 0.8 * limit at some moment             -> limit + 1, or
+             doubled before the first congestion ever
+
+Why TPOT: from 128 to 256 slots an engine gives 3 % more tokens at three times the time between
+them, and TTFT does not see it.
+
+Calls that were dispatched before the last change say nothing about it: they do not count, so one
+congestion is answered once. No probing dips: the limit falls on evidence only, and a window without
+enough samples decides nothing, neither down nor up. A failing replica never climbs, since a window
+with failures never counts as used.
+
+Invariants: least(4, configured) <= limit <= max(configured, most_slots); without samples the limit
+stands still; every decrease can be climbed out of. Units: slots, seconds.
+Source: AIMD (Chiu and Jain 1989); the windowed minimum-latency rule of concurrency limiters (TCP
+Vegas, Netflix concurrency-limits) with the load-dependent part of TTFT predicted instead of
+ignored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gateway.core.dispatch.effects import Failure, PoolConfig
+from gateway.core.dispatch.prefill_time import PrefillTime
+from gateway.core.priority import PriorityClass
+
+WINDOW_S = 2.0
+LEAST_SAMPLES = 10
+LEAST_SLOTS = 4
+USED_RATIO = 0.8
+CONGESTED_FACTOR = 0.9
+FAILING_FACTOR = 0.5
+FAILING_RATIO = 0.05
+FULL_KV_RATIO = 0.95
+
+
+@dataclass(slots=True)
+class _Window:
+    began_s: float
+    residuals: list[tuple[float, float]] = field(default_factory=list)  # (seconds, predicted)
+    tpots_s: list[float] = field(default_factory=list)
+    ended: int = 0
+    full: int = 0
+    errors: int = 0
+    used: bool = False
+    kv_ratio: float = 0.0
+    preempted: bool = False
+
+    @property
+    def samples(self) -> int:
+        return len(self.residuals) + self.ended
+
+
+class SlotLimit:
+    """Of one replica. ``limit`` is in force."""
+
+    def __init__(self, config: PoolConfig, configured: int, now_s: float) -> None:
+        self.config = config
+        self.limit = configured
+        self.why = "as configured"
+        self._configured = configured
+        self._doubling = True
+        self._changed_s = now_s
+        self._prefill = PrefillTime()
+        self._preemptions: int | None = None
+        self._window = _Window(now_s)
+
+    @property
+    def most(self) -> int:
+        return max(self._configured, self.config.most_slots)
+
+    @property
+    def least(self) -> int:
+        return min(LEAST_SLOTS, self._configured)
+
+    def configured(self, slots: int) -> None:
+        """The operator's number changed: begin anew."""
+        if slots != self._configured:
+            self._configured = self.limit = slots
+            self._doubling = True
+
+    def in_flight(self, calls: int) -> None:
+        if calls >= USED_RATIO * self.limit:
+            self._window.used = True
+
+    def began(self, dispatched_s: float, now_s: float, *, prompt_tokens: int, alone: bool) -> None:
+        """First event of a call. ``prompt_tokens``: its own and those unstarted before it;
+        ``alone``: nothing was unstarted when it was dispatched."""
+        ttft_s = now_s - dispatched_s
+        predicted_s = self._prefill.predicted_s(prompt_tokens)
+        if alone:
+            self._prefill.learn(prompt_tokens, ttft_s)
+        if predicted_s is not None and dispatched_s >= self._changed_s:
+            self._window.residuals.append((ttft_s - predicted_s, predicted_s))
+        self._close(now_s)
+
+    def ended(
+        self, dispatched_s: float, now_s: float, *, tpot_s: float | None, failure: Failure | None
+    ) -> None:
+        if dispatched_s >= self._changed_s:
+            window = self._window
+            window.ended += 1
+            window.full += failure is Failure.FULL
+            window.errors += failure is Failure.ERROR
+            if tpot_s is not None:
+                window.tpots_s.append(tpot_s)
+        self._close(now_s)
+
+    def sampled(self, kv_ratio: float | None, preemptions: int | None) -> None:
+        """Telemetry. None: not reported. ``preemptions``: by the engine, since its start."""
+        self._window.kv_ratio = max(self._window.kv_ratio, kv_ratio or 0.0)
+        if preemptions is not None:
+            if self._preemptions is not None and preemptions > self._preemptions:
+                self._window.preempted = True
+            self._preemptions = preemptions
+
+    def _close(self, now_s: float) -> None:
+        window = self._window
+        if now_s < window.began_s + WINDOW_S:
+            return
+        failing = window.errors > FAILING_RATIO * window.ended
+        if window.samples < LEAST_SAMPLES and not failing:
+            return
+        if failing:
+            self._lower(FAILING_FACTOR, "calls fail", now_s)
+        elif (why := self._congested(window)) is not None:
+            self._lower(CONGESTED_FACTOR, why, now_s)
+        elif window.used and self.limit < self.most:
+            raised = 2 * self.limit if self._doubling else self.limit + 1
+            self.limit, self.why = min(self.most, raised), "used and not congested"
+            if self._doubling:
+                self._changed_s = now_s
+        self._window = _Window(now_s)
+
+    def _congested(self, window: _Window) -> str | None:
+        objective_s = self.config.tpot_objective_s
+        if window.full:
+            return "the replica says that it is full"
+        if window.preempted or window.kv_ratio > FULL_KV_RATIO:
+            return "its KV cache is full"
+        if objective_s is not None and len(window.tpots_s) >= LEAST_SAMPLES:
+            worst_s = sorted(window.tpots_s)[int(0.95 * (len(window.tpots_s) - 1))]
+            if worst_s > objective_s:
+                return "time per output token is above its objective"
+        if len(window.residuals) >= LEAST_SAMPLES:
+            residual_s, predicted_s = sorted(window.residuals)[len(window.residuals) // 2]
+            if residual_s > max(predicted_s, self._tolerated_s()):
+                return "first tokens come later than prefill explains"
+        return None
+
+    def _tolerated_s(self) -> float:
+        return self.config.ttft_objective_s[PriorityClass.INTERACTIVE] / 2
+
+    def _lower(self, factor: float, why: str, now_s: float) -> None:
+        self.limit = max(self.least, min(self.limit - 1, int(self.limit * factor)))
+        self.why = why
+        self._doubling = False
+        self._changed_s = now_s

@@ -1,0 +1,80 @@
+"""Which classes must wait although a slot is free?
+
+Strict order alone lets lower classes fill every slot in the moment before an interactive call
+comes, which then waits for one of them to end. So some slots are held back from them: while a
+higher class was queued or dispatched in the last 3 s,
+
+  standard and batch together hold at most ceil(0.9 * slots) of the pool
+  batch holds at most ceil(0.7 * slots)
+
+(their own calls in flight; interactive calls do not count). When no higher class has been seen for
+3 s, the lower ones may have everything. The exceptions of ``class_order`` (batch's one of 20, aged
+heads) pass the holdback: they are what keeps a held class alive.
+
+Invariants: interactive is never held; with one slot nobody is (ceil). Units: monotonic seconds.
+Only the counts of the pool matter, not where the slots are.
+"""
+
+from __future__ import annotations
+
+import math
+
+from gateway.core.dispatch.effects import PoolConfig
+from gateway.core.priority import PriorityClass
+from gateway.core.queues.load import QueueLoad
+
+NEVER_S = -math.inf
+NOBODY: frozenset[PriorityClass] = frozenset()
+_LIMITED = (PriorityClass.STANDARD, PriorityClass.BATCH)
+
+
+class Holdback:
+    def __init__(self, config: PoolConfig) -> None:
+        self.config = config
+        self.slots = 0  # of the replicas that admit calls
+        self._seen_s = dict.fromkeys(PriorityClass, NEVER_S)
+        self._in_flight = dict.fromkeys(PriorityClass, 0)
+
+    def seen(self, klass: PriorityClass, now_s: float) -> None:
+        """A call of the class was queued or dispatched."""
+        self._seen_s[klass] = now_s
+
+    def dispatched(self, klass: PriorityClass, now_s: float) -> None:
+        self._seen_s[klass] = now_s
+        self._in_flight[klass] += 1
+
+    def ended(self, klass: PriorityClass) -> None:
+        self._in_flight[klass] -= 1
+        assert self._in_flight[klass] >= 0
+
+    def held(self, load: QueueLoad, now_s: float) -> frozenset[PriorityClass]:
+        """``load``: what waits."""
+        for limited in _LIMITED:
+            if self._at_limit(limited) and self._higher_since_s(limited, load, now_s) > (
+                now_s - self.config.holdback_s
+            ):
+                return frozenset(klass for klass in PriorityClass if klass >= limited)
+        return NOBODY
+
+    def next_s(self, load: QueueLoad, now_s: float) -> float | None:
+        """When the holdback of calls that wait ends by itself."""
+        held = [klass for klass in self.held(load, now_s) if load.by_class[klass].calls]
+        if not held:
+            return None
+        higher = (self._higher_since_s(klass, load, now_s) for klass in held)
+        ends = [since_s + self.config.holdback_s for since_s in higher if since_s < now_s]
+        return min(ends, default=None)
+
+    def _at_limit(self, limited: PriorityClass) -> bool:
+        ratio = self.config.holdback_ratio[limited]
+        if ratio >= 1.0:
+            return False
+        used = sum(number for klass, number in self._in_flight.items() if klass >= limited)
+        return used >= math.ceil(ratio * self.slots)
+
+    def _higher_since_s(self, limited: PriorityClass, load: QueueLoad, now_s: float) -> float:
+        """When a class above was last seen; one that waits is seen now."""
+        higher = [klass for klass in PriorityClass if klass < limited]
+        if any(load.by_class[klass].calls for klass in higher):
+            return now_s
+        return max(self._seen_s[klass] for klass in higher)
