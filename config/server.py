@@ -18,6 +18,7 @@ import uvicorn
 from django.conf import settings
 
 from config.asgi import Fronts
+from config.http_protocol import BoundedProtocol
 
 log = structlog.get_logger(__name__)
 PAGES_GRACE_S = 5
@@ -45,7 +46,7 @@ def serve(fronts: Fronts, listener: socket.socket) -> None:
     """Returns when everything has stopped."""
     config = uvicorn.Config(
         fronts,
-        http="httptools",
+        http=BoundedProtocol,
         ws="websockets-sansio",
         ws_max_size=WEBSOCKET_MESSAGE_BYTES,
         ws_per_message_deflate=False,
