@@ -20,6 +20,7 @@ from tests.e2e.operator import Operator
 from tests.e2e.scripted import scripted
 from tests.fakes.llamacpp import LlamaServer
 from tests.fakes.scripted_replica import ScriptedReplica
+from tests.servers import wait_until
 
 QUESTION: Any = [{"role": "user", "content": "Tell me about the sea."}]
 TOOLS: Any = [
@@ -235,8 +236,7 @@ def test_a_key_without_the_model_or_the_scope_is_denied(
     ):
         secret = operator.post("/tenants/acme/keys", label="narrow", **terms)["api_key"]
         with OpenAI(base_url=f"{estate.url}/v1", api_key=secret, max_retries=5) as narrow:
-            # a key is new to the running gateway for half a second at most
-            _until_known(narrow)
+            _in_force(operator, "acme")
             with pytest.raises(openai.PermissionDeniedError) as caught:
                 narrow.chat.completions.create(model="sim", messages=QUESTION)
         assert caught.value.code == code
@@ -251,7 +251,7 @@ def test_the_clients_own_retry_waits_as_long_as_it_is_told(
     operator.put("/tenants/slow-lane/limits", **limit)
     secret = operator.post("/tenants/slow-lane/keys", label="k")["api_key"]
     with OpenAI(base_url=f"{estate.url}/v1", api_key=secret, max_retries=0) as hasty:
-        _until_known(hasty)
+        _in_force(operator, "slow-lane")
         hasty.chat.completions.create(model="sim", messages=QUESTION, max_tokens=1)
         with pytest.raises(openai.RateLimitError) as caught:
             hasty.chat.completions.create(model="sim", messages=QUESTION, max_tokens=1)
@@ -281,14 +281,7 @@ def test_a_prompt_beyond_the_servers_context_is_its_own_bad_request(
     assert operator.get("/replicas/tiny-1")["live"]["state"] == "serving"
 
 
-def _until_known(client: OpenAI) -> None:
-    deadline = time.monotonic() + 5
-    while time.monotonic() < deadline:
-        try:
-            client.models.list()
-        except openai.AuthenticationError:
-            time.sleep(0.05)
-        except openai.PermissionDeniedError:
-            return
-        else:
-            return
+def _in_force(operator: Operator, tenant: str) -> None:
+    """A key is new to the running gateway for half a second at most."""
+    version = operator.version(tenant)
+    wait_until(lambda: operator.place.series("fairway_config_version") >= version, "the new key", 2)

@@ -1,0 +1,61 @@
+"""A burst over HTTP at a limit: exactly as many calls are admitted as the limit allows."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import aiohttp
+import pytest
+
+from tests.e2e.installation import ROOT, Installation, installed
+from tests.e2e.streams import Stream
+
+REPETITIONS = 5
+ALLOWED = 50
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    with installed(tmp_path_factory.mktemp("burst"), sequences=64) as it:
+        it.serve()
+        yield it
+
+
+async def test_of_two_hundred_at_once_a_limit_for_fifty_admits_fifty(place: Installation) -> None:
+    """G2, row 27"""
+    connector = aiohttp.TCPConnector(limit=0)
+    async with aiohttp.ClientSession(connector=connector) as session:
+        for turn in range(REPETITIONS):
+            key = await asyncio.to_thread(_key_of_new_tenant, place, f"burst-{turn}")
+            await _known(session, place, key)
+            burst = [Stream().run(session, place, tokens=2, key=key) for _ in range(200)]
+            statuses = [stream.status for stream in await asyncio.gather(*burst)]
+            assert statuses.count(200) == ALLOWED, turn
+            assert statuses.count(429) == 200 - ALLOWED, turn
+
+
+async def _known(session: aiohttp.ClientSession, place: Installation, key: str) -> None:
+    """Listing models needs a known key and costs no quota."""
+    headers = {"authorization": f"Bearer {key}"}
+    async with asyncio.timeout(10):
+        while True:
+            async with session.get(f"{place.url}/v1/models", headers=headers) as answer:
+                if answer.status == 200:
+                    return
+            await asyncio.sleep(0.05)
+
+
+def _key_of_new_tenant(place: Installation, name: str) -> str:
+    _manage(place, "tenant", "create", name, "--rpm", str(ALLOWED), "--concurrency", "1000")
+    created = _manage(place, "apikey", "create", name, "--json")
+    return str(json.loads(created)["api_key"])
+
+
+def _manage(place: Installation, *arguments: str) -> bytes:
+    command = [sys.executable, "manage.py", *arguments]
+    done = subprocess.run(command, cwd=ROOT, env=place.env, stdout=subprocess.PIPE, check=True)
+    return done.stdout
