@@ -1,6 +1,7 @@
 # make run      everything on this machine: http://127.0.0.1:$(PORT)
 # make test     installs what tests need, then lint, types and the suite
 # make traffic  drives the running instance with several tenants
+# make simulate policies against scenarios in virtual time: ARGS="--scenario hot --out var/simulation"
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3)
 VENV = .venv/bin/python
@@ -17,8 +18,12 @@ traffic:
 	@$(PYTHON) deploy/install.py run
 	@exec $(VENV) -m deploy.traffic $(ARGS)
 
+simulate:
+	@$(PYTHON) deploy/install.py run
+	@FAIRWAY_DEBUG=true exec $(VENV) manage.py simulate $(ARGS)
+
 constraints:
 	@$(PYTHON) deploy/install.py test
 	@$(VENV) -m deploy.freeze
 
-.PHONY: run test traffic constraints
+.PHONY: run test traffic simulate constraints

@@ -31,7 +31,7 @@ APPS: dict[str, type[Any]] = {
     "workers": WorkersSettings,
 }
 LOCAL_HOSTS = {"127.0.0.1", "localhost", "[::1]", "testserver"}
-HANDED_DOWN = ("var_dir", "redis_url", "key_pepper", "secret_key", "port")
+HANDED_DOWN = ("var_dir", "redis_url", "key_pepper", "secret_key", "port", "traces_dir")
 
 Names = Annotated[tuple[str, ...], NoDecode]
 
@@ -64,6 +64,11 @@ class Shared(BaseSettings):
     )
     var_dir: Path = Field(
         Path("var"), validation_alias="FAIRWAY_VAR_DIR", description="Where files are kept"
+    )
+    traces_dir: Path = Field(
+        Path("traces"),
+        validation_alias="FAIRWAY_TRACES",
+        description="Where manage.py simulate looks for trace files",
     )
     debug: bool = Field(
         False, validation_alias="FAIRWAY_DEBUG", description="Development only: default secrets"
@@ -208,6 +213,7 @@ def _handed_down(shared: Shared) -> Mapping[str, object]:
     return {
         "var_dir": shared.var_dir.absolute(),
         "redis_url": shared.redis_url,
+        "traces_dir": shared.traces_dir.absolute(),
         "port": shared.port,
         "secret_key": (shared.secret_key.get_secret_value() or debug_secret).encode(),
         "key_pepper": (shared.key_pepper.get_secret_value() or debug_secret).encode(),

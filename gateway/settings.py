@@ -25,7 +25,7 @@ def _networks(value: object) -> object:
 
 @dataclass(frozen=True, slots=True)
 class GatewaySettings:
-    """The first four are shared; any other field comes from FAIRWAY_GATEWAY_<FIELD>."""
+    """The first four and the last are shared; any other comes from FAIRWAY_GATEWAY_<FIELD>."""
 
     var_dir: Path
     redis_url: str = field(repr=False)
@@ -44,3 +44,4 @@ class GatewaySettings:
     # is away; more is lost and counted
     tenant_labels: Annotated[int, Ge(1), Le(10_000)] = 100  # tenants named in metrics; the
     # rest is "other"
+    traces_dir: Path = Path("traces")

@@ -19,7 +19,8 @@ class SimulatedCall:
     """``block_hashes``: chained hashes of the full blocks of prompt and answer, ``block_tokens``
     each; may end anywhere (the rest is never shared). ``attempt`` counts from 0: a client that
     obeys Retry-After sends the same call again under another id. ``first_at_s``: when the first
-    attempt was made. ``tag`` is the workload's own, for example a session."""
+    attempt was made. ``conversation``: the same for its turns, 0 = none. ``tag`` is
+    the workload's own."""
 
     call_id: str
     tenant: str
@@ -32,6 +33,7 @@ class SimulatedCall:
     eligible: frozenset[str] | None = None
     attempt: int = 0
     first_at_s: float | None = None
+    conversation: int = 0
     tag: str = ""
 
     @property
@@ -75,6 +77,11 @@ class Outcome:
         if self.ended_s is None or self.first_token_s is None or self.call.output_tokens < 2:
             return None
         return (self.ended_s - self.first_token_s) / (self.call.output_tokens - 1)
+
+    @property
+    def uncached_cost(self) -> float:
+        """Service tokens that were delivered, as if nothing had been cached."""
+        return service_cost(self.call.input_tokens, 0, self.produced)
 
     @property
     def cost(self) -> float:

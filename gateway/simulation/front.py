@@ -9,11 +9,14 @@ plain rate limit does). Both answer with the same effects.
 from __future__ import annotations
 
 import random
+import zlib
 from collections import deque
 from collections.abc import Sequence
 from itertools import count
 from typing import Protocol
 
+from gateway.core.caches.prefix_chain import NO_PREFIX, PrefixChain
+from gateway.core.caches.prefix_chain import NO_PREFIX, PrefixChain
 from gateway.core.dispatch.dispatcher import Dispatcher
 from gateway.core.dispatch.effects import (
     Effect,
@@ -93,6 +96,10 @@ class DispatcherFront:
             body_bytes=call.input_tokens * _BYTES_PER_TOKEN,
             eligible=call.eligible,
             again=again,
+            prefix=_prefix_of(call),
+            conversation=call.conversation,
+            prompt_hash=zlib.crc32(call.call_id.rstrip("+").encode()),
+            retry_count=call.attempt,
         )
 
     def first_event(self, grant_id: int, now_s: float) -> list[Effect]:
@@ -126,6 +133,22 @@ class DispatcherFront:
             elif isinstance(effect, Refuse):
                 self._tenants.pop(effect.call_id, None)
         return effects
+
+
+def _prefix_of(call: SimulatedCall) -> PrefixChain:
+    """Hashes of the prompt's full blocks, without those of the answer."""
+    if not call.block_tokens:
+        return NO_PREFIX
+    blocks = call.input_tokens // call.block_tokens
+    return PrefixChain(call.block_hashes[:blocks], call.block_tokens)
+
+
+def prefix_of(call: SimulatedCall) -> PrefixChain:
+    """What the gateway can hash: the prompt, not the answer."""
+    if not call.block_tokens:
+        return NO_PREFIX
+    full = call.input_tokens // call.block_tokens
+    return PrefixChain(call.block_hashes[:full], float(call.block_tokens))
 
 
 class DirectFront:

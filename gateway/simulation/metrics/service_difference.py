@@ -3,7 +3,7 @@
 The service of a call, input + 2 * output, is spread evenly from its first token to its end.
 
   windows      19 points, x = 28.5 s * (1..19); the window of x is [x, x + 60] s: 60 s wide around
-               x + 30 s of warm-up
+               x + 30 s of warm-up. Other scenarios: 60 s wide, every 30 s
   difference   at x: sum over clients of min(most - s_i, |s_i - d_i|); s_i service and d_i demand
                per second in the window, most = the largest s_i, demand = service of the calls that
                arrive in the window and are not refused. So a client that gets all it asked for adds
@@ -21,15 +21,30 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from gateway.simulation.call import Outcome
+from gateway.simulation.call import Outcome, SimulatedCall
 
 WINDOW_S = 60.0
 WARM_UP_S = 30.0
 SPAN_S = 600.0
 POINTS_S = tuple((SPAN_S - WARM_UP_S) / 20 * number for number in range(1, 20))
+
+Window = tuple[float, float]  # from, to
+
+OSDI_WINDOWS: tuple[Window, ...] = tuple(
+    (point_s + WARM_UP_S - WINDOW_S / 2, point_s + WARM_UP_S + WINDOW_S / 2) for point_s in POINTS_S
+)
+
+
+def windows_between(from_s: float, to_s: float) -> tuple[Window, ...]:
+    """Of 60 s, every 30 s; one of all of it when it is shorter than that."""
+    count = int((to_s - from_s - WINDOW_S) // (WINDOW_S / 2)) + 1
+    if count < 1:
+        return ((from_s, to_s),)
+    starts = (from_s + number * WINDOW_S / 2 for number in range(count))
+    return tuple((start_s, start_s + WINDOW_S) for start_s in starts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,52 +69,59 @@ class Difference:
     variance: float
 
 
-def served_calls(outcomes: Iterable[Outcome]) -> list[ServedCall]:
-    return [
-        ServedCall(
-            client=outcome.call.tenant,
-            arrived_s=outcome.call.at_s,
-            first_token_s=outcome.first_token_s,
-            ended_s=outcome.ended_s,
-            cost=outcome.call.cost,
-        )
-        for outcome in outcomes
-        if outcome.first_token_s is not None and outcome.ended_s is not None
-    ]
+def served_calls(outcomes: Iterable[Outcome], now_s: float | None = None) -> list[ServedCall]:
+    """Completed calls; with ``now_s`` also those that run then, with what they have received."""
+    served = []
+    for outcome in outcomes:
+        ended_s, cost = outcome.ended_s, outcome.call.cost
+        if ended_s is None and now_s is not None:
+            ended_s, cost = now_s, outcome.uncached_cost
+        if outcome.first_token_s is not None and ended_s is not None:
+            call = outcome.call
+            served.append(ServedCall(call.tenant, call.at_s, outcome.first_token_s, ended_s, cost))
+    return served
 
 
 def service_difference(
-    calls: Sequence[ServedCall], points_s: Sequence[float] = POINTS_S
+    calls: Sequence[ServedCall],
+    windows: Sequence[Window] = OSDI_WINDOWS,
+    arrivals: Iterable[SimulatedCall] | None = None,
 ) -> Difference:
-    clients = sorted({call.client for call in calls})
+    """``arrivals``: whose demand counts; by default that of the calls that were served."""
+    demands = [(call.client, call.arrived_s, call.cost) for call in calls]
+    if arrivals is not None:
+        demands = [(call.tenant, call.at_s, call.cost) for call in arrivals]
+    clients = sorted({client for client, _, _ in demands})
     differences = []
-    for point_s in points_s:
-        from_s = point_s + WARM_UP_S - WINDOW_S / 2
-        to_s = from_s + WINDOW_S
+    for from_s, to_s in windows:
         service = service_between(calls, from_s, to_s)
         demand: dict[str, float] = defaultdict(float)
-        for call in calls:
-            if from_s <= call.arrived_s <= to_s:
-                demand[call.client] += call.cost
+        for client, at_s, cost in demands:
+            if from_s <= at_s <= to_s:
+                demand[client] += cost
         most = max(service.values(), default=0.0)
-        total = sum(
-            min(most - service[client], abs(service[client] - demand[client])) for client in clients
-        )
-        differences.append(total / WINDOW_S)
+        total = sum(min(most - service[one], abs(service[one] - demand[one])) for one in clients)
+        differences.append(total / (to_s - from_s))
     return Difference(
         max(differences), statistics.fmean(differences), statistics.pvariance(differences)
     )
 
 
 def accumulated_differences(
-    calls: Sequence[ServedCall], points_s: Sequence[float] = POINTS_S
+    calls: Sequence[ServedCall],
+    points_s: Sequence[float] = POINTS_S,
+    *,
+    from_s: float = WARM_UP_S,
+    weights: Mapping[str, float] | None = None,
 ) -> list[float]:
-    """At each point: the most that any client received above any other since the warm-up."""
+    """At ``from_s`` + each point: the most that any client received above any other since
+    ``from_s``, divided by its weight."""
     clients = {call.client for call in calls}
+    weights = weights or {}
     differences = []
     for point_s in points_s:
-        service = service_between(calls, WARM_UP_S, WARM_UP_S + point_s)
-        received = [service[client] for client in clients]
+        service = service_between(calls, from_s, from_s + point_s)
+        received = [service[client] / weights.get(client, 1.0) for client in clients]
         differences.append(max(received) - min(received))
     return differences
 

@@ -1,0 +1,1 @@
+"""A matrix of runs as a table, as JSON and as a page."""
