@@ -73,6 +73,13 @@ class Interrupted(CallError):
     stops. The outcome depends on how far the call had come."""
 
 
+class Preempted(CallError):
+    """Ends an attempt, never a call: the slot was taken back, the call asks again."""
+
+    def __init__(self) -> None:
+        super().__init__(Reason.PREEMPTED)
+
+
 class UpstreamError(CallError):
     """The replica failed. ``retryable``: another replica may succeed; ``blames_replica``: counts
     for its health."""

@@ -55,6 +55,7 @@ class Reason(StrEnum):
     STREAM_STALLED = "stream_stalled"
     CLIENT_GONE = "client_gone"
     CANCELLED = "cancelled"
+    PREEMPTED = "preempted"
     INTERNAL = "internal"
 
 
@@ -122,6 +123,9 @@ REASONS: dict[Reason, ReasonFacts] = {
     Reason.STREAM_STALLED: ReasonFacts(504, "The replica stopped sending tokens."),
     Reason.CLIENT_GONE: ReasonFacts(499, "The client closed the connection."),
     Reason.CANCELLED: ReasonFacts(499, "An operator cancelled the call."),
+    Reason.PREEMPTED: ReasonFacts(
+        429, "A batch attempt gave its slot to an interactive call; ends an attempt, never a call."
+    ),
     Reason.INTERNAL: ReasonFacts(500, "A fault inside the gateway."),
 }
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from gateway.active_calls import Phase
 from gateway.core.dispatch.effects import Usage
 from gateway.core.errors import Aborted, CallError, UpstreamError
+from gateway.core.priority import PriorityClass
 from gateway.core.reasons import Reason
 from gateway.pipeline.call import Call
 from gateway.pipeline.delivery import Delivery
@@ -155,6 +156,7 @@ class Attempt:
             call.has_content = True
             if self._streams:
                 call.entry.enter(Phase.RELAYING)
+                self.lease.relayed()
         if facts.usage is not None:
             self._usage(facts.usage)
         self._complete = self._complete or facts.is_done
@@ -171,8 +173,10 @@ class Attempt:
         if tokens != self._reported_tokens:
             self._reported_tokens = self.call.received_tokens = tokens
             self.call.entry.tokens(tokens)
-            if tokens > self.call.placed.count.expected_output:
-                self.lease.progress(tokens)  # until then the charge covers it
+            order = self.call.placed
+            may_be_taken_back = order.route.klass is PriorityClass.BATCH
+            if tokens > order.count.expected_output or may_be_taken_back:
+                self.lease.progress(tokens)  # of others the charge covers it until then
 
     def _has_started(self) -> None:
         self._started = True

@@ -6,6 +6,7 @@ goes to that object; the charge of the slot is refunded when the caller got noth
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 from collections.abc import Iterator
@@ -13,8 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from gateway.bus import EventBus
-from gateway.core.dispatch.effects import Usage
-from gateway.core.errors import CallError, ReplicaUnreachable, UpstreamError
+from gateway.core.dispatch.effects import Failure, Usage
+from gateway.core.errors import CallError, ReplicaFull, ReplicaUnreachable, UpstreamError
 from gateway.core.events import AttemptEnded
 from gateway.core.reasons import Reason
 from gateway.core.records import AttemptRecord
@@ -69,6 +70,7 @@ class Attempts:
                     await Attempt(call, lease, exchange, talk, watch).run(self._upstream)
         except UpstreamError as failure:
             lease.refund = not call.relayed
+            lease.failure = _blame(failure)
             return failure
         finally:
             if call.accepted and lease.usage is None and not lease.refund:
@@ -135,6 +137,9 @@ class Attempts:
         try:
             yield
             reason = None
+        except asyncio.CancelledError:
+            reason = Reason.PREEMPTED if lease.preempted else reason
+            raise
         except CallError as error:
             reason = error.reason
             raise
@@ -147,6 +152,12 @@ class Attempts:
                     call.call_id, order.principal.tenant.slug, order.route.pool.slug, record
                 )
             )
+
+
+def _blame(failure: UpstreamError) -> Failure | None:
+    if isinstance(failure, ReplicaFull):
+        return Failure.FULL
+    return Failure.ERROR if failure.blames_replica else None
 
 
 def _record(call: Call, lease: Lease, reason: Reason | None) -> AttemptRecord:

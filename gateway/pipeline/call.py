@@ -93,14 +93,17 @@ class Call:
         return self.has_content and self.body is not None and self.body.stream
 
     def begin_attempt(self, replica: str, queued_s: float) -> None:
-        """What an earlier attempt received was never relayed and is forgotten."""
         self.clock.dispatched(self.clock.now())
         self.replica = replica
         self.queued_s = queued_s
+        self.forget_attempt()
+        self.entry.dispatched(replica)
+
+    def forget_attempt(self) -> None:
+        """What an attempt received was never relayed and counts for nobody."""
         self.accepted = self.has_content = False
         self.received_tokens = 0
         self.usage = None
-        self.entry.dispatched(replica)
 
     def completed(self) -> None:
         self.outcome, self.status = Outcome.COMPLETED, 200

@@ -1,7 +1,8 @@
 """The asyncio face of one pool's dispatcher: effects become futures, one timer wakes it.
 
 The dispatcher decides; this file only waits. There is no await between a decision and its effect,
-so a grant is either handed to the call that waits for it or given back at once.
+so a grant is either handed to the call that waits for it or given back at once. A grant that is
+taken back cancels the block that holds it, which leaves with ``Preempted``.
 """
 
 from __future__ import annotations
@@ -15,27 +16,33 @@ from gateway.core.clock import Clock
 from gateway.core.dispatch.dispatcher import Dispatcher
 from gateway.core.dispatch.effects import (
     Effect,
+    Failure,
     Grant,
     PoolConfig,
     PoolView,
+    Preempt,
     Refuse,
     ReplicaHealth,
     ReplicaTelemetry,
     Ticket,
     Usage,
 )
-from gateway.core.errors import Evicted
+from gateway.core.errors import Evicted, Preempted
 
 
 @dataclass(slots=True)
 class Lease:
     """One slot of one replica while it is held. Set ``usage`` before leaving to correct the charge;
-    ``refund`` gives the charge back (the attempt failed before any content)."""
+    ``refund`` gives the charge back (the attempt failed before any content); ``failure`` says what
+    the replica did. ``preempted``: the slot has been taken back."""
 
     grant: Grant
     _flow: PoolFlow
     usage: Usage | None = None
     refund: bool = False
+    failure: Failure | None = None
+    preempted: bool = False
+    _holder: asyncio.Task[object] | None = None
 
     def first_event(self) -> None:
         self._flow.first_event(self.grant.grant_id)
@@ -43,28 +50,61 @@ class Lease:
     def progress(self, output_tokens: int) -> None:
         self._flow.progress(self.grant.grant_id, output_tokens)
 
+    def relayed(self) -> None:
+        """The caller has received content: the slot is not taken back any more."""
+        self._flow.relayed(self.grant.grant_id)
+
+    def take_back(self) -> None:
+        """Cancels the block that holds it. Not from within that block."""
+        if self._holder is not None and not self.preempted:
+            self.preempted = self.refund = True
+            self._holder.cancel()
+
+    def hold(self) -> None:
+        self._holder = asyncio.current_task()
+
+    def leave(self) -> bool:
+        """True when the block ended because the slot was taken back, and for no other cause."""
+        holder, self._holder = self._holder, None
+        return self.preempted and holder is not None and holder.uncancel() == 0
+
 
 class PoolFlow:
     def __init__(self, dispatcher: Dispatcher, clock: Clock) -> None:
         self._dispatcher = dispatcher
         self._clock = clock
         self._waiting: dict[str, asyncio.Future[Grant]] = {}
+        self._leases: dict[int, Lease] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at_s = 0.0
 
     @asynccontextmanager
     async def grant(self, ticket: Ticket) -> AsyncIterator[Lease]:
         """Waits for a slot and holds it. Raises Evicted when the call leaves the queue without
-        one."""
+        one, Preempted when the slot is taken back."""
         lease = Lease(await self._granted(ticket), self)
+        self._leases[lease.grant.grant_id] = lease
+        lease.hold()
         try:
             yield lease
+        except asyncio.CancelledError as cancelled:
+            if lease.leave():
+                raise Preempted from cancelled
+            raise
         finally:
-            self._act(
-                self._dispatcher.release(
-                    lease.grant.grant_id, lease.usage, self._clock.monotonic(), refund=lease.refund
-                )
-            )
+            lease.leave()
+            del self._leases[lease.grant.grant_id]
+            self._release(lease)
+
+    def _release(self, lease: Lease) -> None:
+        effects = self._dispatcher.release(
+            lease.grant.grant_id,
+            lease.usage,
+            self._clock.monotonic(),
+            refund=lease.refund,
+            failure=lease.failure,
+        )
+        self._act(effects)
 
     async def _granted(self, ticket: Ticket) -> Grant:
         future: asyncio.Future[Grant] = asyncio.get_running_loop().create_future()
@@ -92,6 +132,9 @@ class PoolFlow:
     def progress(self, grant_id: int, output_tokens: int) -> None:
         self._act(self._dispatcher.progress(grant_id, output_tokens, self._clock.monotonic()))
 
+    def relayed(self, grant_id: int) -> None:
+        self._act(self._dispatcher.relayed(grant_id, self._clock.monotonic()))
+
     def apply(self, change: PoolConfig | ReplicaHealth | ReplicaTelemetry) -> None:
         self._act(self._dispatcher.apply(change, self._clock.monotonic()))
 
@@ -104,6 +147,9 @@ class PoolFlow:
 
     def _act(self, effects: list[Effect]) -> None:
         for effect in effects:
+            if isinstance(effect, Preempt):
+                asyncio.get_running_loop().call_soon(self._take_back, effect.grant_id)
+                continue
             future = self._waiting.pop(effect.call_id, None)
             assert future is not None, f"effect for a call that does not wait: {effect}"
             if isinstance(effect, Grant):
@@ -113,6 +159,12 @@ class PoolFlow:
                     Evicted(effect.reason, effect.message, retry_after_s=effect.retry_after_s)
                 )
         self._arm()
+
+    def _take_back(self, grant_id: int) -> None:
+        """Called by the loop, so that no block cancels itself. One that has ended is left alone."""
+        lease = self._leases.get(grant_id)
+        if lease is not None:
+            lease.take_back()
 
     def _hand_over(self, grant: Grant, future: asyncio.Future[Grant]) -> None:
         if not future.done():

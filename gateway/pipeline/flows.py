@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 
 from gateway.core.clock import Clock
 from gateway.core.dispatch.dispatcher import Dispatcher
@@ -24,10 +25,12 @@ from gateway.core.errors import Evicted
 from gateway.core.reasons import Reason
 from gateway.pipeline.call import Call
 from gateway.pipeline.flow import PoolFlow
+from gateway.pipeline.prompt_identity import conversation_of, prompt_hash
 from gateway.snapshot.parameters import with_parameters
 from gateway.snapshot.values import PoolValue, Snapshot
 
 ENABLED = "enabled"
+DEFAULTS = PoolConfig(replicas=(), weights={})
 KV_TOKENS = 250_000  # where the replica does not say
 
 
@@ -88,7 +91,14 @@ def pool_config(pool: PoolValue, weights: dict[str, float]) -> PoolConfig:
         for replica in pool.replicas
         if replica.state == ENABLED
     )
-    return PoolConfig(replicas, weights, routing=pool.routing)
+    interactive_s, standard_s, batch_s = DEFAULTS.ttft_objective_s
+    return PoolConfig(
+        replicas,
+        weights,
+        routing=pool.routing,
+        ttft_objective_s=(pool.ttft_objective_s or interactive_s, standard_s, batch_s),
+        tpot_objective_s=pool.tpot_objective_s,
+    )
 
 
 def ticket_of(call: Call) -> Ticket:
@@ -103,4 +113,14 @@ def ticket_of(call: Call) -> Ticket:
         input_tokens=order.count.size.input_tokens,
         output_tokens=order.count.expected_output,
         body_bytes=order.body.size_bytes,
+        end_user=order.body.user or "",
+        conversation=conversation_of(order.body),
+        prompt_hash=prompt_hash(order.body),
+        retry_count=order.hints.retry_count,
+        ttft_objective_s=order.hints.slo_ttft_s,
     )
+
+
+def preempted(ticket: Ticket) -> Ticket:
+    """To ask again after the slot was taken back: any replica may run it."""
+    return replace(ticket, again=True, preemptions=ticket.preemptions + 1)

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 from gateway.auth import Authenticator
 from gateway.bus import EventBus
-from gateway.core.errors import CallError, Evicted, UpstreamError
+from gateway.core.errors import CallError, Evicted, Preempted, UpstreamError
 from gateway.core.events import CallEnded
 from gateway.core.reasons import Reason
 from gateway.pipeline.admission import Admission
@@ -33,7 +33,7 @@ from gateway.pipeline.call_record import record_of
 from gateway.pipeline.classify import Asked, classify
 from gateway.pipeline.counting import Counter
 from gateway.pipeline.delivery import Delivery, delivery_of
-from gateway.pipeline.flows import Flows, ticket_of
+from gateway.pipeline.flows import Flows, preempted, ticket_of
 from gateway.pipeline.incoming import Incoming
 from gateway.pipeline.keepalive import KeepAlive
 from gateway.pipeline.reply import Reply
@@ -111,9 +111,13 @@ class Pipeline:
                         failure = await self.attempts.run(call, lease, talk)  # 8
                 except Evicted as eviction:
                     raise _told_instead(eviction, failure) from eviction
-                if failure is None:
-                    return delivery
-                ticket = self.retries.again(ticket, call, failure)
+                except Preempted:
+                    call.forget_attempt()
+                    ticket = preempted(ticket)
+                else:
+                    if failure is None:
+                        return delivery
+                    ticket = self.retries.again(ticket, call, failure)
                 delivery.restart()
 
 

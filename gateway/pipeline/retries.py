@@ -15,6 +15,7 @@ from dataclasses import replace
 from gateway.core.dispatch.effects import Ticket
 from gateway.core.errors import ReplicaFull, ReplicaUnreachable, UpstreamError
 from gateway.core.health.retry_budget import RetryBudget
+from gateway.core.reasons import Reason
 from gateway.pipeline.call import Call
 
 MOST_RETRIES = 1
@@ -33,12 +34,13 @@ class Retries:
         """The ticket for another attempt. Raises ``failure`` when there must be none."""
         unsent = isinstance(failure, ReplicaUnreachable)
         most = MOST_RETRIES_UNSENT if unsent else MOST_RETRIES
-        if call.relayed or not failure.retryable or len(call.attempts) > most:
+        failed = sum(attempt.reason is not Reason.PREEMPTED for attempt in call.attempts)
+        if call.relayed or not failure.retryable or failed > most:
             raise failure
         if not self._budget(call.placed.route.pool.slug).try_spend():
             raise failure
-        failed = frozenset[str]() if isinstance(failure, ReplicaFull) else {call.replica}
-        return replace(ticket, excluded=ticket.excluded | failed, again=True)
+        elsewhere = frozenset[str]() if isinstance(failure, ReplicaFull) else {call.replica}
+        return replace(ticket, excluded=ticket.excluded | elsewhere, again=True)
 
     def keep(self, pools: Collection[str]) -> None:
         """Drops the budgets of pools that are no longer among these."""

@@ -1,0 +1,41 @@
+"""Is this the call that was refused before? Does it continue a conversation?
+
+Two numbers that say only "the same", within one process: Python's keyed hash over the encoded
+prompt. They are never stored or shown, so they tell nothing of the prompt. 0 = unknown.
+
+A conversation is known by the caller's own hint (``prompt_cache_key``), else by how it begins: the
+messages up to the first one of the user.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from gateway.wire.dialect import ParsedBody
+
+_PROMPTS = ("messages", "prompt", "input")
+
+
+def prompt_hash(body: ParsedBody) -> int:
+    return _hashed(next((body.body[name] for name in _PROMPTS if name in body.body), None))
+
+
+def conversation_of(body: ParsedBody) -> int:
+    hint = body.body.get("prompt_cache_key")
+    messages = body.body.get("messages")
+    if isinstance(hint, str) and hint:
+        return _hashed(hint)
+    return _hashed(_beginning(messages)) if isinstance(messages, list) else 0
+
+
+def _beginning(messages: list[Any]) -> list[Any]:
+    for number, message in enumerate(messages, 1):
+        if isinstance(message, dict) and message.get("role") == "user":
+            return messages[:number]
+    return messages
+
+
+def _hashed(value: Any) -> int:
+    return hash(msgspec.json.encode(value)) if value else 0
