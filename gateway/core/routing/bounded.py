@@ -3,7 +3,7 @@
   holders     open replicas that hold at least half of the prompt's blocks and at least two, not
               more than 0.1 less than the best of them, with load + own <= 1.25 * mean load + 4
               calls of mean size
-  affinity    the holder of least cost = (in-flight uncached prompt tokens + own) / R_peak + memory
+  affinity    the holder of least cost = (unstarted uncached prompt tokens + own) / R_peak + memory
   session     no holder: where the last call of the same session went, within the same bound
   least_load  neither: the least loaded; differences of less than one call are ties, broken by
               fewest resident blocks (a replica that is never used would lose every tie), then load
@@ -17,6 +17,9 @@ The bound of Mirrokni, Thorup, Zadimoghaddam, "Consistent Hashing with Bounded L
 the worst replica at most 1.25 times as loaded as the mean, with four calls of slack so that a pool
 with few calls does not spill at once. Spilling seeds a second holder, after which the bound is no
 longer needed. No metrics are read, so none can be stale.
+
+Prompt tokens that are in flight but were answered already cost the next call nothing: counting them
+raises TTFT p90 on one hot prefix from 0.11 s to 0.26 s.
 
 Candidates of one decision: the holders (a sample of many), the least loaded. Ties at random.
 Source: simulated for this project: TTFT p90 0.4 s near the knee, 0.11 s on one hot prefix.
@@ -95,7 +98,7 @@ def _relief(chosen: Replica, scene: Scene) -> Replica | None:
 
 
 def _cost_s(replica: Replica, scene: Scene) -> float:
-    tokens = replica.in_flight_prompt_tokens + scene.uncached_tokens(replica)
+    tokens = replica.unstarted_prompt_tokens + scene.uncached_tokens(replica)
     return prompt_s(replica, tokens) + memory_s(replica)
 
 
