@@ -18,6 +18,7 @@ from config.env import APPS, Shared, app_name, own_fields, shared_name
 from gateway.core.reasons import REASONS
 from gateway.ledger.ledger import LedgerStats
 from gateway.metrics import Metrics
+from gateway.snapshot.parameters import PARAMETERS
 
 INTRODUCTION = """# Reference
 
@@ -27,7 +28,7 @@ SECRETS = ("secret_key", "key_pepper")
 
 
 def page() -> str:
-    parts = [INTRODUCTION, *_settings(), *_reasons(), *_metrics()]
+    parts = [INTRODUCTION, *_settings(), *_parameters(), *_reasons(), *_metrics()]
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -44,6 +45,24 @@ def _settings() -> Iterable[str]:
             meaning = meanings.get(one.name, "")
             rows.append((f"`{app_name(app, one.name)}`", _shown(_default(one)), meaning))
     yield table(("variable", "default", "meaning"), rows)
+
+
+def _parameters() -> Iterable[str]:
+    yield "\n## Policy parameters\n"
+    yield "Changed at run time, for one pool or all, by `manage.py pool` or `/api/v1/parameters`;\n"
+    yield "how a policy works is told at the top of its module in `gateway/core`.\n"
+    rows = [
+        (
+            f"`{one.name}`",
+            f"{one.default:g}",
+            one.unit,
+            f"{one.least:g} – {one.most:g}",
+            one.meaning,
+            f"`{one.module}`",
+        )
+        for one in PARAMETERS.values()
+    ]
+    yield table(("parameter", "default", "unit", "bounds", "meaning", "module"), rows)
 
 
 def _reasons() -> Iterable[str]:

@@ -53,7 +53,7 @@ def clear(*, name: str, actor: Actor, pool: str = EVERY_POOL, why: str = "") -> 
 def _check(name: str, value: float) -> None:
     one_of(name, tuple(PARAMETERS), "parameter")
     known = PARAMETERS[name]
-    whole = known.unit == "s" or value == int(value)
+    whole = known.unit in ("s", "ratio") or value == int(value)
     if not (math.isfinite(value) and known.least <= value <= known.most and whole):
         raise Invalid(
             f"{name} of {value:g} is not accepted.",

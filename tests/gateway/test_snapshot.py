@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -20,7 +20,7 @@ from gateway.services import aliases, pools, replicas
 from gateway.services.terms import PoolTerms, ReplicaTerms
 from gateway.snapshot import Snapshot, SnapshotHolder
 from gateway.snapshot.build import build
-from gateway.snapshot.parameters import with_parameters
+from gateway.snapshot.parameters import NOT_PARAMETERS, PARAMETERS, with_parameters
 from tenants.services import keys, organizations
 from tenants.snapshot import current_version
 from tests import factories
@@ -268,3 +268,27 @@ def test_a_write_goes_through_while_redis_is_away(monkeypatch: Any, free_port: i
     monkeypatch.setattr(settings, "FAIRWAY_TENANTS", nowhere)
     factories.organization("acme")
     assert current_version() == 1
+
+
+def test_every_number_of_the_policies_is_a_parameter() -> None:
+    known = {parameter.field for parameter in PARAMETERS.values()}
+    assert known | NOT_PARAMETERS == {field.name for field in fields(PoolConfig)}
+    assert not known & NOT_PARAMETERS
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_a_parameter_reaches_the_dispatcher_and_only_itself(name: str) -> None:
+    parameter = PARAMETERS[name]
+    assert parameter.least <= parameter.default <= parameter.most
+    default = PoolConfig(replicas=(), weights={})
+    value = parameter.least if parameter.default != parameter.least else parameter.most
+    changed = with_parameters(default, "p1", replace(EMPTY, parameters={(name, "p1"): value}))
+    (differs,) = [
+        field.name
+        for field in fields(PoolConfig)
+        if getattr(changed, field.name) != getattr(default, field.name)
+    ]
+    assert differs == parameter.field
+    now = getattr(changed, differs)
+    assert (now if parameter.klass is None else now[parameter.klass]) == value
+    assert type(now) is type(getattr(default, differs))
