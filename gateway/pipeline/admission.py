@@ -8,6 +8,7 @@ meets its own refund.
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
@@ -90,14 +91,18 @@ def refusal(refused: Refused) -> LimitExceeded:
     whose = "key" if demand.key.owner.startswith("key:") else "organization"
     return LimitExceeded(
         demand.reason,
-        f"The {whose}'s limit is {refused.limit:,.0f} {unit}: {refused.used:,.0f} used or reserved,"
-        f" {refused.needed:,.0f} needed; possible in {refused.wait_s:,.0f} s.",
+        f"The {whose}'s limit is {refused.limit:,.0f} {unit}: {math.ceil(refused.used):,} used or"
+        f" reserved, {refused.needed:,.0f} needed; possible in {_seconds(refused.wait_s)}.",
         bucket=str(demand.key),
         limit=refused.limit,
         used=refused.used,
         needed=refused.needed,
         retry_after_s=refused.wait_s,
     )
+
+
+def _seconds(wait_s: float) -> str:
+    return f"{wait_s:.1f} s" if wait_s < 9.95 else f"{wait_s:,.0f} s"
 
 
 def _demands(call: Call) -> tuple[Demand, ...]:

@@ -20,9 +20,9 @@ TICK_S = 0.001  # a timer may fire a rounding error early
 
 
 class Patience:
-    """An async context: once ``until_s`` has passed, the block is cancelled and ``error()`` is
-    raised from it. ``excused`` postpones: time that the caller itself spends not reading is not
-    silence."""
+    """An async context: once ``until_s`` has passed, ``error()`` is asked at that moment, the block
+    is cancelled and the error raised from it. ``excused`` postpones: time that the caller itself
+    spends not reading is not silence."""
 
     def __init__(
         self,
@@ -37,6 +37,7 @@ class Patience:
         self._excused = excused
         self._timeout = asyncio.timeout(None)
         self._timer: asyncio.TimerHandle | None = None
+        self._found: CallError | None = None
 
     def extend(self, until_s: float) -> None:
         """Moves the limit. An earlier limit than the armed one takes effect at once."""
@@ -61,7 +62,7 @@ class Patience:
         try:
             await self._timeout.__aexit__(kind, error, trace)
         except TimeoutError:
-            raise self._error() from error
+            raise (self._found or self._error()) from error
 
     def _arm(self, delay_s: float | None = None) -> None:
         if self._timer is not None:
@@ -77,4 +78,5 @@ class Patience:
         elif self._excused():
             self._arm(RECHECK_S)
         else:
+            self._found = self._error()  # what comes before the cancellation changes nothing
             self._timeout.reschedule(asyncio.get_running_loop().time())
