@@ -64,7 +64,7 @@ class LimitState:
         if METER_NAMED[self.limit.meter].kind is Kind.LEVEL:
             return f"{count(self.state.held)} {of}"
         held = f", {count(self.state.held)} held by calls in flight," if self.state.held else ""
-        return f"{count(self.state.used)}{held} {of}"
+        return f"{count(self.state.used)} used{held} {of}"
 
     @property
     def is_near(self) -> bool:
@@ -98,7 +98,7 @@ class CreditUse:
     def words(self) -> str:
         held = f", {credits(self.state.holds)} held by calls in flight," if self.state.holds else ""
         left = f"; {credits(self.state.balance)} left"
-        return f"{credits(self.state.charged)}{held} of {credits(self._all)} credits{left}"
+        return f"{credits(self.state.charged)} charged{held} of {credits(self._all)} credits{left}"
 
 
 def limit_states(request: HttpRequest, slug: str) -> tuple[LimitState, ...]:

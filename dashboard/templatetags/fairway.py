@@ -150,14 +150,29 @@ def batch_bar(batch: BatchSecond) -> SafeString:
 
 @register.filter
 def diff_values(entry: AuditEntry) -> list[tuple[str, Any, Any]]:
-    """What an audit entry changed: name, before, after."""
+    """What an audit entry changed: name, before, after, with their units."""
     before, after = entry.before or {}, entry.after or {}
     names = [*after, *(name for name in before if name not in after)]
+    unit_of = _credits if entry.action.startswith("credit.") else _with_unit
     return [
-        (name.replace("_", " "), before.get(name), after.get(name))
+        (
+            name.removesuffix("_s").replace("_", " "),
+            unit_of(name, before.get(name)),
+            unit_of(name, after.get(name)),
+        )
         for name in names
         if before.get(name) != after.get(name)
     ]
+
+
+def _with_unit(name: str, value: Any) -> Any:
+    """Seconds are named ``_s`` in rows; other names of the trail say their unit."""
+    is_duration = name.endswith("_s") and isinstance(value, int | float)
+    return numbers.duration(value) if is_duration else value
+
+
+def _credits(name: str, value: Any) -> Any:
+    return f"{numbers.credits(value)} credits" if isinstance(value, int) else value
 
 
 @register.simple_tag

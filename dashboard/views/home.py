@@ -13,7 +13,7 @@ from dashboard.selectors import live_facts
 from tenants.selectors.audit import entries
 from tenants.selectors.organizations import organization
 
-LATEST_CHANGES = 5
+LATEST_CHANGES = 3
 
 
 @page

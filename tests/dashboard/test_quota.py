@@ -87,7 +87,7 @@ def test_credit_tells_what_calls_in_flight_hold(db: None) -> None:
     use = credit_use(request(store), "acme")
     assert use is not None
     assert use.state.holds == 1_000_000
-    assert use.words == "0.00, 1.00 held by calls in flight, of 4.00 credits; 3.00 left"
+    assert use.words == "0.00 charged, 1.00 held by calls in flight, of 4.00 credits; 3.00 left"
     assert use.held_ratio == pytest.approx(0.25)
 
 
