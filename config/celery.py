@@ -2,7 +2,8 @@
 
 A message is a pointer (batch, shard), never a prompt; results live in the database, so the result
 backend is off. A task is acknowledged after it ran and runs again when its process died: every task
-is idempotent and shorter than a quarter of the visibility timeout. Units: seconds, kilobytes.
+is idempotent and, unless a single call takes long, shorter than a quarter of the visibility timeout.
+A message that comes again meanwhile finds nothing to lease. Units: seconds, kilobytes.
 """
 
 from __future__ import annotations
