@@ -1,9 +1,9 @@
 """How do batch jobs travel? Through Redis when there is one, else through files under var.
 
-A message is a pointer (batch, shard), never a prompt; results live in the database, so the result
-backend is off. A task is acknowledged after it ran and runs again when its process died: every task
-is idempotent and, unless a single call takes long, shorter than a quarter of the visibility timeout.
-A message that comes again meanwhile finds nothing to lease. Units: seconds, kilobytes.
+A message is a pointer (a batch), never a prompt; results live in the database, so Celery keeps none
+of its own. A task is acknowledged after it ran and runs again when its process died: each task is
+idempotent and, unless one call takes long, shorter than a quarter of the visibility timeout. A
+message that comes again meanwhile finds nothing to lease. Units: seconds, kilobytes.
 """
 
 from __future__ import annotations
