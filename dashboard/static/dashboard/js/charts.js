@@ -51,11 +51,11 @@ class Chart {
   }
 
   async draw() {
-    this.scheduled = false;
-    const figure = this.figure;
     try {
       const Plotly = await load();
+      const figure = this.figure;
       this.figure = null;
+      this.scheduled = false;
       this.drawnAt = performance.now();
       if (!figure.data.length) {
         if (this.element.classList.contains("js-plotly-plot")) Plotly.purge(this.element);
@@ -65,6 +65,7 @@ class Chart {
       if (!this.element.classList.contains("js-plotly-plot")) this.element.replaceChildren();
       await Plotly.react(this.element, figure.data, figure.layout, CONFIG);
     } catch (error) {
+      this.scheduled = false;
       this.say("The chart could not be drawn", `${error.message}. The table below has the same figures.`);
     }
   }
