@@ -22,7 +22,8 @@ class ReplicaSetting(models.TextChoices):
 
 
 class Pool(models.Model):
-    """All replicas that serve one model. 0 context tokens: unknown."""
+    """All replicas that serve one model. 0 context tokens: unknown. ``template_order``: whether the
+    model's template puts tools before or after the system message; empty: not learned yet."""
 
     slug = models.CharField(max_length=SLUG_CHARACTERS, unique=True)
     routing = models.CharField(max_length=40)
@@ -32,6 +33,7 @@ class Pool(models.Model):
     context_tokens = models.PositiveIntegerField(default=0)
     endpoints = models.JSONField(default=list)
     capabilities = models.JSONField(default=list)
+    template_order = models.CharField(max_length=20, blank=True)
     ttft_objective_s = models.FloatField(null=True)
     tpot_objective_s = models.FloatField(null=True)
     created_at = models.DateTimeField(default=timezone.now)
@@ -52,12 +54,17 @@ class Pool(models.Model):
 
 
 class Alias(models.Model):
-    """``name`` is what callers ask for; empty ``upstream_model``: the replicas know it as
-    ``name``."""
+    """``name`` is what callers ask for; empty ``upstream_model``: the replicas know it as ``name``.
+
+    ``others``: more targets, each an object with pool, upstream_model, weight (its part of the
+    calls, where this row's own is ``weight``) and fallback (only when no other can serve).
+    """
 
     name = models.CharField(max_length=MODEL_CHARACTERS, unique=True)
     pool = models.ForeignKey(Pool, on_delete=models.PROTECT, related_name="aliases")
     upstream_model = models.CharField(max_length=MODEL_CHARACTERS, blank=True)
+    weight = models.PositiveIntegerField(default=1)
+    others = models.JSONField(default=list)
     created_at = models.DateTimeField(default=timezone.now)
 
     class Meta:
@@ -71,7 +78,9 @@ class Alias(models.Model):
 class Replica(models.Model):
     """One inference server. ``sealed_api_key`` is encrypted and never leaves the gateway.
 
-    0 context tokens: as its pool. ``slots``: calls in its running batch at most.
+    0 context tokens: as its pool. ``slots``: calls in its running batch at most. ``tenants``: whose
+    calls it runs, empty: everybody's. ``band_from_tokens``, ``band_to_tokens``: the prompt lengths
+    that it is meant for; 0 to: no end.
     """
 
     slug = models.CharField(max_length=SLUG_CHARACTERS, unique=True)
@@ -82,6 +91,10 @@ class Replica(models.Model):
     context_tokens = models.PositiveIntegerField(default=0)
     kv_tokens = models.PositiveIntegerField(default=250_000)
     capabilities = models.JSONField(default=list)
+    region = models.CharField(max_length=SLUG_CHARACTERS, blank=True)
+    tenants = models.JSONField(default=list)
+    band_from_tokens = models.PositiveIntegerField(default=0)
+    band_to_tokens = models.PositiveIntegerField(default=0)
     state = models.CharField(
         max_length=10, choices=ReplicaSetting.choices, default=ReplicaSetting.ENABLED
     )
@@ -117,3 +130,15 @@ class PolicyParameter(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} of {self.pool}"
+
+
+class CallExplanation(models.Model):
+    """Why one call went where it went, or nowhere. Kept for calls that were refused, failed or
+    retried, and for one of a hundred others, for seven days."""
+
+    call_id = models.CharField(max_length=64, unique=True)
+    at = models.DateTimeField(db_index=True)
+    told = models.JSONField()
+
+    def __str__(self) -> str:
+        return self.call_id

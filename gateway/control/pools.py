@@ -79,6 +79,11 @@ def assign_model(request: HttpRequest, slug: str, body: ModelBody) -> ModelShown
         name=body.name,
         pool=slug,
         upstream_model=body.upstream_model or "",
+        weight=body.weight,
+        others=[
+            aliases.Other(other.pool, other.upstream_model or "", other.weight, other.fallback)
+            for other in body.others
+        ],
         actor=operator_of(request).actor,
         why=body.why,
     )
@@ -153,4 +158,4 @@ def _live(second: PoolSecond) -> PoolLive:
 
 
 def _model(row: Alias) -> ModelShown:
-    return ModelShown(name=row.name, pool=row.pool.slug, upstream_model=row.upstream_model)
+    return ModelShown(**aliases.shown(row))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from ninja import Schema
-from pydantic import Field, StrictInt, StrictStr
+from pydantic import Field, StrictBool, StrictInt, StrictStr
 
 from tenants.control.schemas import Body, CallShown, Number, Text, Texts
 
@@ -18,10 +18,19 @@ Model = Annotated[Text, Field(max_length=100)]
 Secret = Annotated[StrictStr, Field(max_length=2_000)]
 
 
+class TargetShown(Schema):
+    pool: str
+    upstream_model: str
+    weight: int
+    fallback: bool
+
+
 class ModelShown(Schema):
     name: str
     pool: str
     upstream_model: str
+    weight: int
+    others: list[TargetShown]
 
 
 class PoolLive(Schema):
@@ -55,6 +64,10 @@ class ReplicaShown(Schema):
     context_tokens: int
     kv_tokens: int
     capabilities: list[str]
+    region: str
+    tenants: list[str]
+    band_from_tokens: int
+    band_to_tokens: int
     api_key: str
     live: ReplicaLive | None
 
@@ -68,6 +81,7 @@ class PoolShown(Schema):
     context_tokens: int
     endpoints: list[str]
     capabilities: list[str]
+    template_order: str
     ttft_objective_s: float | None
     tpot_objective_s: float | None
     models: list[ModelShown]
@@ -85,6 +99,7 @@ class PoolChange(Body):
     context_tokens: StrictInt | None = None
     endpoints: Texts | None = None
     capabilities: Texts | None = None
+    template_order: Text | None = None
     ttft_objective_s: Number | None = None
     tpot_objective_s: Number | None = None
     why: Text = ""
@@ -94,9 +109,22 @@ class PoolBody(PoolChange):
     slug: Text
 
 
+class TargetBody(Body):
+    """``weight``: its part of the calls; ``fallback``: only when no other target can serve."""
+
+    pool: Text
+    upstream_model: Model | None = None
+    weight: StrictInt = 1
+    fallback: StrictBool = False
+
+
 class ModelBody(Body):
+    """``others``: more pools that answer to the name, beside the one of the path."""
+
     name: Model
     upstream_model: Model | None = None
+    weight: StrictInt = 1
+    others: list[TargetBody] = Field(default_factory=list, max_length=16)
     why: Text = ""
 
 
@@ -109,6 +137,10 @@ class ReplicaChange(Body):
     context_tokens: StrictInt | None = None
     kv_tokens: StrictInt | None = None
     capabilities: Texts | None = None
+    region: Text | None = None
+    tenants: Texts | None = None
+    band_from_tokens: StrictInt | None = None
+    band_to_tokens: StrictInt | None = None
     api_key: Secret | None = None
     why: Text = ""
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from gateway.active_calls.table import ActiveCall
 from gateway.auth import Principal
+from gateway.core.caches.prefix_chain import NO_PREFIX, PrefixChain
 from gateway.core.dispatch.effects import Usage
 from gateway.core.errors import CallError, Interrupted
 from gateway.core.limits.demands import Reservation
@@ -41,6 +42,8 @@ class Order:
     hints: RequestHints
     route: Route
     count: Count
+    eligible: frozenset[str] | None = None  # replica slugs; None = every replica of the pool
+    prefix: PrefixChain = NO_PREFIX
 
 
 @dataclass(slots=True)

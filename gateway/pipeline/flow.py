@@ -142,6 +142,10 @@ class PoolFlow:
         """Every queued call is refused at once, and every later one."""
         self._act(self._dispatcher.drain(self._clock.monotonic()))
 
+    @property
+    def serves(self) -> bool:
+        return self._dispatcher.serves
+
     def view(self) -> PoolView:
         return self._dispatcher.view()
 

@@ -11,6 +11,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 
+from gateway.core.caches.prefix_index import BUDGET_BYTES
 from gateway.core.clock import Clock
 from gateway.core.dispatch.dispatcher import Dispatcher
 from gateway.core.dispatch.effects import (
@@ -26,6 +27,7 @@ from gateway.core.reasons import Reason
 from gateway.pipeline.call import Call
 from gateway.pipeline.flow import PoolFlow
 from gateway.pipeline.prompt_identity import conversation_of, prompt_hash
+from gateway.replicas.adapters import Sharing, adapter_of
 from gateway.snapshot.parameters import with_parameters
 from gateway.snapshot.values import PoolValue, Snapshot
 
@@ -48,12 +50,17 @@ class Flows:
             raise Evicted(Reason.NO_REPLICA)
         return flow
 
+    def serves(self, pool: str) -> bool:
+        """A replica of the pool admits calls."""
+        return pool in self._flows and self._flows[pool].serves
+
     def apply(self, snapshot: Snapshot) -> None:
         weights = {tenant.slug: tenant.weight for tenant in snapshot.tenants.values()}
         for slug in self._flows.keys() - snapshot.pools.keys():
             self._flows.pop(slug).drain()
         for slug, pool in snapshot.pools.items():
             config = with_parameters(pool_config(pool, weights), slug, snapshot)
+            config = replace(config, prefix_index_bytes=BUDGET_BYTES // len(snapshot.pools))
             if slug in self._flows:
                 self._flows[slug].apply(config)
             else:
@@ -87,6 +94,7 @@ def pool_config(pool: PoolValue, weights: dict[str, float]) -> PoolConfig:
             replica.slots,
             replica.context_tokens or pool.context_tokens,
             replica.kv_tokens or KV_TOKENS,
+            adapter_of(replica.kind).sharing is Sharing.PER_SLOT,
         )
         for replica in pool.replicas
         if replica.state == ENABLED
@@ -113,6 +121,9 @@ def ticket_of(call: Call) -> Ticket:
         input_tokens=order.count.size.input_tokens,
         output_tokens=order.count.expected_output,
         body_bytes=order.body.size_bytes,
+        eligible=order.eligible,
+        prefix=order.prefix,
+        ordered=order.hints.ordered,
         end_user=order.body.user or "",
         conversation=conversation_of(order.body),
         prompt_hash=prompt_hash(order.body),

@@ -36,6 +36,7 @@ from gateway.pipeline.delivery import Delivery, delivery_of
 from gateway.pipeline.flows import Flows, preempted, ticket_of
 from gateway.pipeline.incoming import Incoming
 from gateway.pipeline.keepalive import KeepAlive
+from gateway.pipeline.prefixes import placed
 from gateway.pipeline.reply import Reply
 from gateway.pipeline.retries import Retries
 from gateway.pipeline.running import RunningCalls
@@ -87,11 +88,11 @@ class Pipeline:
         call.clock.body_s = call.clock.now()
         hints = request_hints(incoming.headers, call.body.service_tier)
         asked = Asked(call.endpoint, call.body, hints)
-        route = classify(call.principal, asked, snapshot)  # 2
+        route = classify(call.principal, asked, snapshot, self.flows.serves)  # 2
         count = self.counter.count(  # 3
             route.pool.slug, call.principal.tenant.slug, call.body
         )
-        call.order = Order(call.principal, call.body, hints, route, count)
+        call.order = placed(Order(call.principal, call.body, hints, route, count))
         async with self.admission.admitted(call):  # 4, and 9 when it is left
             with self.running.entered(call) as interruption, incoming.watched(interruption):
                 return await self._answer(call, incoming, reply)

@@ -7,9 +7,13 @@ row.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from gateway import selectors as select
 from gateway.models import MODEL_CHARACTERS, Alias
+from gateway.services.terms import whole
 from tenants.actors import Actor
 from tenants.errors import Invalid
 from tenants.models import AuditEntry
@@ -17,21 +21,58 @@ from tenants.services import audit, versions
 from tenants.services.transactions import transactional
 from tenants.wording import printable
 
+WEIGHT_MAX = 10_000
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]*", re.ASCII)
 
 
+@dataclass(frozen=True, slots=True)
+class Other:
+    """One more target of a name. ``fallback``: only when no other can serve."""
+
+    pool: str
+    upstream_model: str = ""
+    weight: int = 1
+    fallback: bool = False
+
+    def check(self) -> None:
+        """Raises Invalid, NotFound."""
+        select.pool(self.pool)
+        whole(self.weight, "weight", 0, WEIGHT_MAX)
+        if self.upstream_model:
+            clean_model(self.upstream_model, "upstream_model")
+
+
 @transactional
-def assign(*, name: str, pool: str, actor: Actor, upstream_model: str = "", why: str = "") -> Alias:
+def assign(
+    *,
+    name: str,
+    pool: str,
+    actor: Actor,
+    upstream_model: str = "",
+    weight: int = 1,
+    others: Sequence[Other] = (),
+    why: str = "",
+) -> Alias:
     """Makes the name, or moves it to another pool. Without ``upstream_model`` the replicas are
-    asked for ``name``. Calls in the queue of the former pool stay there."""
+    asked for ``name``. ``others``: more targets. Calls in the queue of the former pool stay
+    there."""
     versions.bump()
     target = select.pool(pool)
     clean_model(name, "name")
     if upstream_model:
         clean_model(upstream_model, "upstream_model")
+    whole(weight, "weight", 0, WEIGHT_MAX)
+    for other in others:
+        other.check()
     former = Alias.objects.select_related("pool").filter(name=name).first()
     row, _ = Alias.objects.update_or_create(
-        name=name, defaults={"pool": target, "upstream_model": upstream_model}
+        name=name,
+        defaults={
+            "pool": target,
+            "upstream_model": upstream_model,
+            "weight": weight,
+            "others": [asdict(other) for other in others],
+        },
     )
     before = shown(former) if former else None
     _record(name, "alias.assign", actor, why, before, shown(row))
@@ -48,8 +89,14 @@ def remove(*, name: str, actor: Actor, why: str = "") -> AuditEntry:
     return _record(name, "alias.remove", actor, why, before, None)
 
 
-def shown(row: Alias) -> dict[str, object]:
-    return {"name": row.name, "pool": row.pool.slug, "upstream_model": row.upstream_model}
+def shown(row: Alias) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "pool": row.pool.slug,
+        "upstream_model": row.upstream_model,
+        "weight": row.weight,
+        "others": row.others,
+    }
 
 
 def clean_model(value: str, field: str) -> str:

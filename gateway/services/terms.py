@@ -17,9 +17,10 @@ from gateway.models import Pool, Replica
 from gateway.replicas.adapters import ADAPTERS
 from gateway.services.addresses import clean_base_url
 from tenants.errors import Invalid
-from tenants.wording import printable
+from tenants.wording import clean_slug, printable
 
 ENDPOINTS = ("chat/completions", "completions", "embeddings", "responses", "messages")
+TEMPLATE_ORDERS = ("", "tools_first", "system_first")  # empty: not learned
 CAPABILITIES = ("tools", "vision", "reasoning", "structured_output", "logprobs", "cache_salt")
 PRICE_MAX = 10**12
 CONTEXT_MAX_TOKENS = 100_000_000
@@ -30,13 +31,14 @@ API_KEY_CHARACTERS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class PoolTerms:
-    routing: str = "least_inflight"
+    routing: str = "bounded"
     input_per_mtok: int = 0
     cached_per_mtok: int = 0
     output_per_mtok: int = 0
     context_tokens: int = 0
     endpoints: tuple[str, ...] = ("chat/completions", "completions")
     capabilities: tuple[str, ...] = ()
+    template_order: str = ""
     ttft_objective_s: float | None = None
     tpot_objective_s: float | None = None
 
@@ -56,6 +58,7 @@ class PoolTerms:
             one_of(endpoint, ENDPOINTS, "endpoints")
         for capability in self.capabilities:
             one_of(capability, CAPABILITIES, "capabilities")
+        one_of(self.template_order, TEMPLATE_ORDERS, "template_order")
         for field in ("ttft_objective_s", "tpot_objective_s"):
             _objective(getattr(self, field), field)
         return self
@@ -66,7 +69,7 @@ class PoolTerms:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaTerms:
-    """0 context tokens: as its pool."""
+    """0 context tokens: as its pool. Without ``tenants`` it runs everybody's calls."""
 
     kind: str
     base_url: str
@@ -74,6 +77,10 @@ class ReplicaTerms:
     context_tokens: int = 0
     kv_tokens: int = 250_000
     capabilities: tuple[str, ...] = ()
+    region: str = ""
+    tenants: tuple[str, ...] = ()
+    band_from_tokens: int = 0
+    band_to_tokens: int = 0
 
     @classmethod
     def of(cls, row: Replica) -> Self:
@@ -87,6 +94,14 @@ class ReplicaTerms:
         whole(self.kv_tokens, "kv_tokens", 1, CONTEXT_MAX_TOKENS)
         for capability in self.capabilities:
             one_of(capability, CAPABILITIES, "capabilities")
+        if self.region:
+            clean_slug(self.region)
+        for tenant in self.tenants:
+            clean_slug(tenant)
+        whole(self.band_from_tokens, "band_from_tokens", 0, CONTEXT_MAX_TOKENS)
+        whole(self.band_to_tokens, "band_to_tokens", 0, CONTEXT_MAX_TOKENS)
+        if self.band_to_tokens and self.band_to_tokens <= self.band_from_tokens:
+            raise Invalid("The band of prompt lengths is empty.", field="band_to_tokens")
         return self
 
     def columns(self) -> dict[str, Any]:

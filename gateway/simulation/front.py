@@ -16,7 +16,6 @@ from itertools import count
 from typing import Protocol
 
 from gateway.core.caches.prefix_chain import NO_PREFIX, PrefixChain
-from gateway.core.caches.prefix_chain import NO_PREFIX, PrefixChain
 from gateway.core.dispatch.dispatcher import Dispatcher
 from gateway.core.dispatch.effects import (
     Effect,
@@ -141,14 +140,6 @@ def _prefix_of(call: SimulatedCall) -> PrefixChain:
         return NO_PREFIX
     blocks = call.input_tokens // call.block_tokens
     return PrefixChain(call.block_hashes[:blocks], call.block_tokens)
-
-
-def prefix_of(call: SimulatedCall) -> PrefixChain:
-    """What the gateway can hash: the prompt, not the answer."""
-    if not call.block_tokens:
-        return NO_PREFIX
-    full = call.input_tokens // call.block_tokens
-    return PrefixChain(call.block_hashes[:full], float(call.block_tokens))
 
 
 class DirectFront:

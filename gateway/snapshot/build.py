@@ -13,7 +13,14 @@ import structlog
 from gateway.core.cost import Prices
 from gateway.models import Alias, PolicyParameter, Pool, Replica, ReplicaSetting
 from gateway.sealing import Unsealable, unseal
-from gateway.snapshot.values import BODY_BYTES, AliasValue, PoolValue, ReplicaValue, Snapshot
+from gateway.snapshot.values import (
+    BODY_BYTES,
+    AliasValue,
+    PoolValue,
+    ReplicaValue,
+    Snapshot,
+    Target,
+)
 from tenants import snapshot as tenancy
 
 log = structlog.get_logger(__name__)
@@ -29,7 +36,7 @@ def build() -> Snapshot:
         tenants=tenants.tenants,
         keys=tenants.keys,
         pools=pools,
-        aliases={row.name: _alias(row) for row in Alias.objects.select_related("pool")},
+        aliases={row.name: _alias(row, pools) for row in Alias.objects.select_related("pool")},
         parameters={(row.name, row.pool): row.value for row in PolicyParameter.objects.all()},
         most_body_bytes=max((pool.most_body_bytes for pool in pools.values()), default=BODY_BYTES),
         stale_at=tenants.stale_at,
@@ -54,6 +61,7 @@ def _pool(row: Pool, replicas: tuple[ReplicaValue, ...]) -> PoolValue:
         capabilities=frozenset(row.capabilities),
         ttft_objective_s=row.ttft_objective_s,
         tpot_objective_s=row.tpot_objective_s,
+        template_order=row.template_order,
     )
 
 
@@ -76,8 +84,23 @@ def _replica(row: Replica) -> ReplicaValue:
         capabilities=frozenset(row.capabilities),
         serial=row.pk,
         api_key=api_key,
+        region=row.region,
+        tenants=frozenset(row.tenants),
+        band_from_tokens=row.band_from_tokens,
+        band_to_tokens=row.band_to_tokens,
     )
 
 
-def _alias(row: Alias) -> AliasValue:
-    return AliasValue(row.name, row.pool.slug, row.upstream_model or row.name)
+def _alias(row: Alias, pools: dict[str, PoolValue]) -> AliasValue:
+    """A further target whose pool is gone is left out."""
+    others = tuple(
+        Target(
+            other["pool"],
+            other["upstream_model"] or row.name,
+            other["weight"],
+            other["fallback"],
+        )
+        for other in row.others
+        if other["pool"] in pools
+    )
+    return AliasValue(row.name, row.pool.slug, row.upstream_model or row.name, row.weight, others)

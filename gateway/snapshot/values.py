@@ -32,6 +32,10 @@ class ReplicaValue:
     capabilities: frozenset[str]
     serial: int
     api_key: str = field(default="", repr=False)
+    region: str = ""
+    tenants: frozenset[str] = frozenset()  # whose calls it runs; empty = everybody's
+    band_from_tokens: int = 0  # prompt lengths that it is meant for
+    band_to_tokens: int = 0  # 0 = no end
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,7 @@ class PoolValue:
     capabilities: frozenset[str]  # such as vision, tools
     ttft_objective_s: float | None
     tpot_objective_s: float | None
+    template_order: str = ""  # tools_first, system_first; empty = not learned
 
     @property
     def most_body_bytes(self) -> int:
@@ -54,12 +59,29 @@ class PoolValue:
 
 
 @dataclass(frozen=True, slots=True)
+class Target:
+    """Where an alias leads. ``fallback``: only while no target that is none can serve."""
+
+    pool: str
+    upstream_model: str
+    weight: int = 1
+    fallback: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class AliasValue:
-    """``name`` is what callers ask for, ``upstream_model`` what the pool's replicas call it."""
+    """``name`` is what callers ask for, ``upstream_model`` what the pool's replicas call it.
+    ``others``: more targets beside this one."""
 
     name: str
     pool: str
     upstream_model: str
+    weight: int = 1
+    others: tuple[Target, ...] = ()
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        return (Target(self.pool, self.upstream_model, self.weight), *self.others)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """What does a caller wish, beside the body: class, deadline, objectives?
 
+Where: ``x-fairway-region``. Order: ``x-fairway-ordered: true``.
 Class: ``x-fairway-priority``, else ``service_tier``; clamping to the key's grant is the caller's of
 this module. Deadline: ``x-fairway-deadline-ms``, else the SDK's own ``x-stainless-read-timeout``
 (seconds). A wish of Fairway's own headers that cannot be read is refused; what an SDK sends by
@@ -32,6 +33,7 @@ _TIER_OF_CLASS: Final = {
     PriorityClass.BATCH: "flex",
 }
 _MAX_CLIENT_CHARS: Final = 128
+_MAX_REGION_CHARS: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,8 @@ class RequestHints:
     slo_tpot_s: float | None = None
     retry_count: int = 0
     client: str = ""  # the user agent, for the record
+    region: str = ""  # where the call must run
+    ordered: bool = False  # calls of this caller must not overtake each other
 
 
 def request_hints(headers: Mapping[str, str], service_tier: str | None) -> RequestHints:
@@ -56,6 +60,8 @@ def request_hints(headers: Mapping[str, str], service_tier: str | None) -> Reque
         slo_tpot_s=_own_seconds(headers, "x-slo-tpot-ms"),
         retry_count=int(retries) if retries.isdecimal() and len(retries) < 4 else 0,
         client=headers.get("user-agent", "")[:_MAX_CLIENT_CHARS],
+        region=headers.get("x-fairway-region", "")[:_MAX_REGION_CHARS],
+        ordered=_switch(headers, "x-fairway-ordered"),
     )
 
 
@@ -93,6 +99,13 @@ def _own_seconds(headers: Mapping[str, str], name: str) -> float | None:
     if value_ms is None or not 0 < value_ms <= MAX_DEADLINE_S * 1000:
         raise _refused("The header must be a positive number of milliseconds.", name)
     return value_ms / 1000
+
+
+def _switch(headers: Mapping[str, str], name: str) -> bool:
+    value = headers.get(name, "false").strip().lower()
+    if value not in ("true", "false"):
+        raise _refused("The header must be true or false.", name)
+    return value == "true"
 
 
 def _number(text: str) -> float | None:

@@ -169,7 +169,7 @@ def test_the_snapshot_holds_what_was_configured() -> None:
     snapshot = build()
     pool = snapshot.pools["p1"]
     [replica] = pool.replicas
-    assert (pool.prices.input_per_mtok, pool.routing) == (5, "least_inflight")
+    assert (pool.prices.input_per_mtok, pool.routing) == (5, "bounded")
     assert (replica.slots, replica.state, replica.api_key) == (7, "enabled", "secret-key")
     assert (snapshot.aliases["m1"].pool, snapshot.aliases["m1"].upstream_model) == ("p1", "up/m1")
     assert "secret-key" not in repr(snapshot)

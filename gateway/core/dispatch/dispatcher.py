@@ -113,7 +113,7 @@ class Dispatcher:
                 effects += self._shed(call, now_s)
             else:
                 self._waiting.discard(ticket.call_id)
-                after_s = self._shedding.booked_s(ticket, call.cost, now_s)
+                after_s = self._shedding.booked_s(call, now_s)
                 effects.append(refusals.queue_full(call, bound, after_s))
         return effects
 
@@ -218,6 +218,11 @@ class Dispatcher:
         """Of a call that arrived now; None: not known yet, or nothing leaves the queue."""
         return self._shedding.wait_s(klass, now_s)
 
+    @property
+    def serves(self) -> bool:
+        """A replica admits calls."""
+        return bool(self._roster.admitting)
+
     def view(self) -> PoolView:
         wait_s = self._shedding.wait_s(PriorityClass.INTERACTIVE, self._now_s)
         return view_of(
@@ -244,7 +249,7 @@ class Dispatcher:
         self._now_s = now_s
         while (call := self._waiting.first_due(now_s)) is not None:
             self._waiting.discard(call.ticket.call_id)
-            after_s = self._shedding.booked_s(call.ticket, call.cost, now_s)
+            after_s = self._shedding.booked_s(call, now_s)
             effects.append(refusals.expired(call, now_s, after_s))
         for tenant, klass in self._returning.over(now_s):
             self._waiting.queue(klass).let_go(tenant)
@@ -313,14 +318,14 @@ class Dispatcher:
         return [Preempt(lease.ticket.call_id, grant_id)]
 
     def _shed(self, call: QueuedCall, now_s: float) -> list[Effect]:
-        effects: list[Effect] = []
+        sheds = []
         above_least = self._running.batch_above_least
         for one in self._shedding.relieve(call, now_s, batch_above_least=above_least):
-            ticket = one.call.ticket
-            self._waiting.discard(ticket.call_id)
-            after_s = self._shedding.booked_s(ticket, one.call.cost, now_s)
-            effects.append(refusals.shed(one, after_s))
-        return effects
+            self._waiting.discard(one.call.ticket.call_id)
+            sheds.append(one)
+        return [  # the last to be taken out was the first to come: it books first
+            refusals.shed(one, self._shedding.booked_s(one.call, now_s)) for one in reversed(sheds)
+        ]
 
     def _refuse_stranded(self, call: QueuedCall) -> Refuse:
         self._waiting.discard(call.ticket.call_id)

@@ -1,0 +1,90 @@
+"""Which replicas of its pool may run a call? Filters before any policy is asked.
+
+  dedicated   a replica that names tenants runs their calls only
+  region      the caller may ask for one (``x-fairway-region``); it must exist in the pool
+  capability  what the request needs (pictures, tools, a schema of the answer) and a replica that
+              lists its capabilities does not list; one that lists none is as its pool
+  context     prompt and expected answer fit; where they fit nowhere, the longest contexts: an
+              estimate never refuses a call
+  band        replicas meant for prompts of this length, if there are any: tiers of a pool
+
+A region that does not exist and a capability that nobody has are the caller's mistake (400).
+Whether a replica is healthy is not asked here: a call waits for its replicas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gateway.core.errors import Rejected
+from gateway.core.reasons import Reason
+from gateway.pipeline.call import Order
+from gateway.snapshot.values import PoolValue, ReplicaValue
+
+ENABLED = "enabled"
+Test = Callable[[ReplicaValue], bool]
+
+
+def eligible_replicas(order: Order) -> frozenset[str] | None:
+    """None = all of the pool. Raises Rejected(INVALID_REQUEST)."""
+    pool = order.route.pool
+    replicas = [replica for replica in pool.replicas if replica.state == ENABLED]
+    everybody = len(replicas)
+    tenant, region = order.principal.tenant.slug, order.hints.region
+    needed = _needed(order)
+    tokens = order.count.size.input_tokens
+    replicas = [each for each in replicas if not each.tenants or tenant in each.tenants]
+    if region and replicas:
+        replicas = _must(replicas, lambda each: each.region == region, f"the region {region!r}")
+    if needed and replicas:
+        what = " and ".join(sorted(needed))
+        replicas = _must(replicas, lambda each: _has(each, pool, needed), what)
+    replicas = _fitting(replicas, pool, tokens + order.count.expected_output)
+    replicas = _preferred(replicas, lambda each: _in_band(each, tokens))
+    if len(replicas) == everybody:
+        return None
+    return frozenset(replica.slug for replica in replicas)
+
+
+def _needed(order: Order) -> frozenset[str]:
+    body = order.body
+    needed = {"vision"} if body.has_media else set()
+    if body.body.get("tools") or body.body.get("functions"):
+        needed.add("tools")
+    form = body.body.get("response_format")
+    if isinstance(form, dict) and form.get("type") == "json_schema":
+        needed.add("structured_output")
+    return frozenset(needed)
+
+
+def _has(replica: ReplicaValue, pool: PoolValue, needed: frozenset[str]) -> bool:
+    """What nobody says anything about is not refused."""
+    known = replica.capabilities or pool.capabilities
+    return not known or needed <= known
+
+
+def _fitting(replicas: Sequence[ReplicaValue], pool: PoolValue, tokens: int) -> list[ReplicaValue]:
+    def room(replica: ReplicaValue) -> float:
+        return replica.context_tokens or pool.context_tokens or float("inf")
+
+    fitting = [replica for replica in replicas if room(replica) >= tokens]
+    if fitting or not replicas:
+        return fitting
+    longest = max(map(room, replicas))
+    return [replica for replica in replicas if room(replica) == longest]
+
+
+def _in_band(replica: ReplicaValue, tokens: int) -> bool:
+    most = replica.band_to_tokens or float("inf")
+    return replica.band_from_tokens <= tokens < most
+
+
+def _preferred(replicas: list[ReplicaValue], test: Test) -> list[ReplicaValue]:
+    return [replica for replica in replicas if test(replica)] or replicas
+
+
+def _must(replicas: Sequence[ReplicaValue], test: Test, what: str) -> list[ReplicaValue]:
+    left = [replica for replica in replicas if test(replica)]
+    if not left:
+        raise Rejected(Reason.INVALID_REQUEST, f"No replica of this model has {what}.")
+    return left
