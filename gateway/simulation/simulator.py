@@ -116,6 +116,7 @@ class Simulator:
             run.events += 1
             run.ended_s = now_s
             happen(what, now_s)
+            self._plan_wake(now_s)
             if progress is not None and now_s >= told_s:
                 told_s = now_s + end_s / 1000
                 progress(now_s)
@@ -227,6 +228,8 @@ class Simulator:
                 self._refuse(effect, now_s)
             else:
                 self._preempt(effect, now_s)
+
+    def _plan_wake(self, now_s: float) -> None:
         wake_s = self._front.next_wake
         if wake_s is not None and (self._wake_s is None or wake_s < self._wake_s):
             self._wake_s = wake_s

@@ -26,8 +26,14 @@ th:first-child,td:first-child{text-align:left}
 details{margin:12px 0}summary{cursor:pointer}
 """
 _DRAW = """
-for(const [id,figure] of Object.entries(JSON.parse(document.getElementById("figures").textContent)))
-Plotly.newPlot(id,figure.data,figure.layout,{displaylogo:false,responsive:true});
+const figures=JSON.parse(document.getElementById("figures").textContent);
+const draw=id=>{const {data,layout}=figures[id];
+Plotly.newPlot(id,data,layout,{displaylogo:false,responsive:true});delete figures[id]};
+for(const id of Object.keys(figures))
+if(!document.getElementById(id).closest("details"))draw(id);
+for(const folded of document.querySelectorAll("details"))
+folded.addEventListener("toggle",()=>{for(const one of folded.querySelectorAll("div[id]"))
+if(figures[one.id])draw(one.id)});
 """
 
 

@@ -21,6 +21,7 @@ from gateway.simulation.clients.workload import OpenLoop, Workload
 from gateway.simulation.engines.fleet import FleetConfig
 from gateway.simulation.scenario import EngineConfigs, Scenario, open_pool
 from gateway.simulation.step_time import SequenceStep
+from gateway.simulation.workloads.overload import OVERLOAD_SCENARIOS
 from gateway.simulation.workloads.prefixes import (
     GroupLoad,
     PrefixLoad,
@@ -211,4 +212,4 @@ SCENARIOS: dict[str, Scenario] = {
             warm_up_s=10.0,
         ),
     )
-}
+} | OVERLOAD_SCENARIOS
