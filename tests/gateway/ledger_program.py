@@ -35,7 +35,7 @@ def main(directory: Path, rate: int, file_bytes: int) -> None:
     accepted = 0
     unwritable = False
     told_to_end = threading.Event()
-    threading.Thread(target=lambda: sys.stdin.readline() and told_to_end.set(), daemon=True).start()
+    threading.Thread(target=_set_when_told, args=(told_to_end,), daemon=True).start()
     while not told_to_end.wait(0.01):
         for _ in range(max(1, rate // 100)):
             accepted += ledger.append(call_record(f"call-{accepted}", arrived_at=time.time()))
@@ -58,6 +58,11 @@ def main(directory: Path, rate: int, file_bytes: int) -> None:
         "unwritable": unwritable,
     }
     print(json.dumps(told), flush=True)
+
+
+def _set_when_told(event: threading.Event) -> None:
+    if sys.stdin.readline():
+        event.set()
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -99,7 +100,12 @@ def test_retries_and_the_tokens_they_wasted_are_counted(metrics: Metrics) -> Non
 
 
 def test_a_refusal_because_of_load_is_shed_and_one_of_quota_is_not(metrics: Metrics) -> None:
-    refused = {"outcome": Outcome.REJECTED, "status": 429, "attempts": (), "queue_s": None}
+    refused: dict[str, Any] = {
+        "outcome": Outcome.REJECTED,
+        "status": 429,
+        "attempts": (),
+        "queue_s": None,
+    }
     metrics.on_event(CallEnded(call_record(reason=Reason.QUEUE_FULL, **refused)))
     metrics.on_event(CallEnded(call_record(reason=Reason.TOKENS_PER_MINUTE, **refused)))
     assert value(metrics, "fairway_shed_total", reason="queue_full") == 1

@@ -114,7 +114,9 @@ def test_the_api_key_of_a_replica_is_encrypted_and_never_shown(replica: Replica)
     replicas.change(slug="r1", changes={}, api_key="other", actor=TESTER)
     shown = [str(entry.before) + str(entry.after) for entry in AuditEntry.objects.all()]
     assert not any("s3cret" in text or "other" in text for text in shown)
-    assert AuditEntry.objects.latest("id").after["api_key"] == "replaced"
+    after = AuditEntry.objects.latest("id").after
+    assert after is not None
+    assert after["api_key"] == "replaced"
 
 
 def test_a_changed_address_is_checked_like_a_new_one(replica: Replica) -> None:
@@ -166,10 +168,11 @@ def test_a_pool_is_switched_as_a_whole(replica: Replica) -> None:
 
 def test_a_pool_in_use_cannot_be_removed(replica: Replica) -> None:
     aliases.assign(name="m1", pool="p1", actor=TESTER)
-    for remove in (
+    removals: tuple[Callable[[], object], ...] = (
         lambda: replicas.remove(slug="r1", actor=TESTER),
         lambda: aliases.remove(name="m1", actor=TESTER),
-    ):
+    )
+    for remove in removals:
         with pytest.raises(Invalid, match="still has replicas or models"):
             pools.remove(slug="p1", actor=TESTER)
         remove()
@@ -184,6 +187,8 @@ def test_a_model_name_moves_to_another_pool(pool: Pool) -> None:
     row = Alias.objects.select_related("pool").get()
     assert (row.pool.slug, row.upstream_model) == ("p2", "m")
     latest = AuditEntry.objects.latest("id")
+    assert latest.before is not None
+    assert latest.after is not None
     assert (latest.before["pool"], latest.after["pool"]) == ("p1", "p2")
 
 

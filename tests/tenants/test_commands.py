@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -181,7 +182,10 @@ def test_misspelt_command_line_fails_in_one_line(
 
 
 def test_table_is_for_people() -> None:
-    rows = [{"slug": "a", "tags": []}, {"slug": "long", "tags": ["x", "y"]}]
+    rows: list[Mapping[str, Any]] = [
+        {"slug": "a", "tags": []},
+        {"slug": "long", "tags": ["x", "y"]},
+    ]
     assert table(rows).splitlines() == ["slug  tags", "a     -", "long  x, y"]
     assert table([]) == "none"
     assert table({"a": None, "bb": "x"}) == "a   -\nbb  x"
