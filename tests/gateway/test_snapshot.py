@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import fields, replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -83,7 +84,8 @@ async def until(true: Callable[[], bool]) -> None:
 
 
 async def test_a_new_version_is_built_and_handed_to_the_loop() -> None:
-    source, events, seen = Source(), [], []
+    source, seen = Source(), list[threading.Thread]()
+    events: list[Event] = []
     async with started(source, events) as holder:
         holder.subscribe(lambda snapshot: seen.append(threading.current_thread()))
         source.number = 2
@@ -93,13 +95,15 @@ async def test_a_new_version_is_built_and_handed_to_the_loop() -> None:
 
 
 async def test_a_stale_snapshot_is_built_again_under_the_same_version() -> None:
-    source, events = Source(), []
+    source = Source()
+    events: list[Event] = []
     source.stale_at = time.time() + 0.05
     async with started(source, events) as holder:
         first = holder.current
         source.stale_at = None
         await until(lambda: holder.current is not first)
     assert holder.current.version == 1
+    assert first.stale_at is not None
     assert time.time() >= first.stale_at
 
 
@@ -124,10 +128,11 @@ async def test_a_start_without_database_fails() -> None:
 
 
 async def test_a_failing_database_is_degraded_and_the_last_snapshot_stays() -> None:
-    source, events = Source(), []
+    source = Source()
+    events: list[Event] = []
     async with started(source, events) as holder:
         source.fails = True
-        await until(lambda: bool(holder.watch() or events))
+        await until(lambda: _told(holder, events))
         assert isinstance(events[0], Degraded)
         assert (events[0].part, holder.current.version) == ("database", 1)
         source.fails = False
@@ -253,12 +258,9 @@ async def test_a_change_is_pushed_through_redis(redis_url: str, monkeypatch: Any
     )
     await holder.start()
     for weight in (7, 8):
-        await with_database(
-            lambda weight=weight: organizations.set_weight(
-                slug="acme", weight=weight, actor=TESTER, why="test"
-            )
-        )
-        await until(lambda weight=weight: holder.current.tenants["acme"].weight == weight)
+        change = partial(organizations.set_weight, actor=TESTER, why="test")
+        await with_database(change, slug="acme", weight=weight)
+        await until(partial(_weighs, holder, weight))
     await holder.stop()
 
 
@@ -292,3 +294,13 @@ def test_a_parameter_reaches_the_dispatcher_and_only_itself(name: str) -> None:
     now = getattr(changed, differs)
     assert (now if parameter.klass is None else now[parameter.klass]) == value
     assert type(now) is type(getattr(default, differs))
+
+
+def _told(holder: SnapshotHolder, events: list[Event]) -> bool:
+    """Whether a look at the database's state was worth an event."""
+    holder.watch()
+    return bool(events)
+
+
+def _weighs(holder: SnapshotHolder, weight: float) -> bool:
+    return holder.current.tenants["acme"].weight == weight
