@@ -6,7 +6,7 @@ nothing is written. Both parts of a wish are one transaction, each with its own 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from dashboard.live.facts import FleetFacts
@@ -80,30 +80,22 @@ def _predicted_class(row: Organization, wish: PolicyWish) -> Iterator[str]:
         yield f"Keys that were granted it may be served up to {wish.highest_class.label}."
 
 
+WRITES: dict[str, Callable[..., AuditEntry]] = {
+    "weight": organizations.set_weight,
+    "highest_class": organizations.set_highest_class,
+}
+
+
 @transactional
 def apply(*, slug: str, wish: PolicyWish, actor: Actor) -> tuple[AuditEntry, ...]:
     """Raises tenants.errors.Stale or Invalid; then nothing was written."""
-    row = organization(slug)
-    version, entries = wish.seen_version, []
-    if wish.weight != row.weight:
-        entries.append(
-            organizations.set_weight(
-                slug=slug,
-                weight=wish.weight,
-                actor=actor,
-                why=wish.why,
-                expected_version=version,
+    row, entries = organization(slug), list[AuditEntry]()
+    for name, write in WRITES.items():
+        wished = getattr(wish, name)
+        if wished != getattr(row, name):
+            seen = wish.seen_version + len(entries)
+            written = write(
+                slug=slug, actor=actor, why=wish.why, expected_version=seen, **{name: wished}
             )
-        )
-        version += 1
-    if wish.highest_class != row.highest_class:
-        entries.append(
-            organizations.set_highest_class(
-                slug=slug,
-                highest_class=wish.highest_class,
-                actor=actor,
-                why=wish.why,
-                expected_version=version,
-            )
-        )
+            entries.append(written)
     return tuple(entries)

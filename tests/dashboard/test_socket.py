@@ -17,9 +17,9 @@ from dashboard.live import consumers
 from gateway.core.events import ConfigApplied
 from tenants.models import Operator
 from tests import factories
-from tests.dashboard.conftest import BACKEND
 from tests.dashboard.pages_server import PagesServer
 from tests.fakes.live_events import LiveEvents
+from tests.people import BACKEND
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -24,9 +24,9 @@ from tenants.services.ledger import insert_calls
 from tests import factories
 from tests.gateway.control_urls import api
 from tests.gateway.factories import attempt, call_record, opening
+from tests.people import BACKEND
 
 pytestmark = [pytest.mark.django_db, pytest.mark.urls("tests.gateway.control_urls")]
-BACKEND = "allauth.account.auth_backends.AuthenticationBackend"
 URL = "http://10.0.0.1:8000"
 Send = Callable[..., Any]
 

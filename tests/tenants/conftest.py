@@ -7,25 +7,9 @@ import pytest
 from django.test import Client
 
 from tests import factories
+from tests.people import cast, client_of
 
-BACKEND = "allauth.account.auth_backends.AuthenticationBackend"
-
-
-@pytest.fixture
-def cast(db: None) -> factories.Cast:
-    return factories.cast()
-
-
-@pytest.fixture
-def client_of(cast: factories.Cast) -> Callable[[str], Client]:
-    """A signed-in browser of one of the cast, without the CSRF check."""
-
-    def signed_in(name: str) -> Client:
-        client = Client()
-        client.force_login(getattr(cast, name), BACKEND)
-        return client
-
-    return signed_in
+__all__ = ["cast", "client_of"]
 
 
 Send = Callable[..., Any]

@@ -121,5 +121,5 @@ def test_snapshot_needs_the_same_queries_for_any_number_of_tenants(
 ) -> None:
     for _ in range(5):
         factories.key(factories.organization().slug)
-    with django_assert_num_queries(7):
+    with django_assert_num_queries(9):
         snapshot.load()
