@@ -58,7 +58,7 @@ def percent(ratio: float | None) -> str:
 
 def plain(value: float) -> str:
     """A weight as it was typed: 2, 0.5."""
-    return f"{value:g}"
+    return f"{value:.10g}"
 
 
 def many(number: int, noun: str, plural: str = "") -> str:

@@ -102,7 +102,7 @@ def refusal(refused: Refused) -> LimitExceeded:
 
 
 def _seconds(wait_s: float) -> str:
-    return f"{wait_s:.1f} s" if wait_s < 9.95 else f"{wait_s:,.0f} s"
+    return f"{max(0.1, wait_s):.1f} s" if wait_s < 9.95 else f"{wait_s:,.0f} s"
 
 
 def _demands(call: Call) -> tuple[Demand, ...]:
