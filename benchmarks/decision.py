@@ -1,8 +1,8 @@
 """What does one scheduling decision cost, and does it grow with the queue?
 
 A pool of 1,000 tenants and 100 replicas, all slots taken, N calls waiting. One decision = a call
-ends, the next one is chosen, placed and begins, and a new one is queued behind it. Printed is the CPU time
-of the thread per decision, median of five rounds, without any network.
+ends, the next one is chosen, placed and begins, and a new one is queued behind it. Printed is
+the CPU time of the thread per decision, median of five rounds, without any network.
 
     python -m benchmarks.decision
 """

@@ -5,8 +5,11 @@ comes back in it, and is refused again. So a refusal is a *booking*: the refused
 of their own behind the one that waits here, each is told when its turn would come, and finds its
 place then.
 
-  book     due = now + (what waits ahead + what is booked already + its own cost) / rate left for
-           its class; that is the Retry-After
+  book     due = the later of (the time until which capacity is promised to its class and those
+           above, now + what waits ahead / rate) + its own cost / rate left for its class; that is
+           the moment at which callers come back on average, who add 0 to 20 % to the Retry-After,
+           and capacity is promised until then. Of callers that keep half of their
+           bookings, two are promised the same place
   return   the same tenant, key and prompt, from its due time on (callers add up to 20 %), with a
            higher retry count if it counts: it takes its place, before newcomers of its class, and
            is not refused for load again. One that comes early is told its time again
@@ -33,11 +36,15 @@ from itertools import count
 
 from gateway.core.dispatch.effects import Ticket
 from gateway.core.priority import PriorityClass
+from gateway.core.queues.call import QueuedCall
 
 SHORTEST_S = 1.0
 JITTER_RATIO = 1.2  # callers come between due and 1.2 * their time
 GRACE_S = 1.0
 EARLY_S = 0.05
+MEAN_JITTER_RATIO = 1.1
+LEAST_KEPT_RATIO = 0.2
+PROMISED_RATIO = 0.8  # of the rate; the rest evens out that callers come at random moments
 KEPT_WEIGHT = 0.02  # of one booking in the share of those kept
 _CELL_S = 1.0
 
@@ -56,9 +63,9 @@ class Booking:
 class Bookings:
     def __init__(self) -> None:
         self.kept_ratio = 1.0
+        self._promised_s = dict.fromkeys(PriorityClass, 0.0)  # a moment
         self._open: dict[Key, list[Booking]] = {}
         self._voids: list[tuple[float, int, Booking]] = []
-        self._cost = dict.fromkeys(PriorityClass, 0.0)
         self._calls = dict.fromkeys(PriorityClass, 0)
         self._due_cost: dict[tuple[PriorityClass, int], float] = {}  # by second of the due time
         self._order = count()
@@ -77,26 +84,26 @@ class Bookings:
         return self.kept_ratio * sum(due)
 
     def book(
-        self, ticket: Ticket, cost: float, now_s: float, *, due_s: float, longest_s: float
+        self, call: QueuedCall, now_s: float, *, free_s: float, rate_tps: float, longest_s: float
     ) -> float:
-        """Returns Retry-After in seconds. ``due_s``: when what waits and what is booked is worked
-        off, with this call."""
+        """Returns Retry-After in seconds. ``free_s``: when what waits now is worked off."""
+        ticket = call.ticket
         self.expire(now_s)
         key = _key(ticket)
         for booking in self._open.get(key, ()):
             if booking.due_s > now_s:
                 return max(SHORTEST_S, booking.due_s - now_s)
-        wait_s = max(SHORTEST_S, due_s - now_s)
+        promised_s = (until_s for of, until_s in self._promised_s.items() if of <= ticket.klass)
+        takes_s = max(LEAST_KEPT_RATIO, self.kept_ratio) * call.cost / (PROMISED_RATIO * rate_tps)
+        due_s = max(free_s, *promised_s) + takes_s
+        wait_s = max(SHORTEST_S, (due_s - now_s) / MEAN_JITTER_RATIO)
         if wait_s > longest_s / JITTER_RATIO:
             return longest_s
+        self._promised_s[ticket.klass] = due_s
         if ticket.prompt_hash:
             void_s = now_s + JITTER_RATIO * wait_s + GRACE_S
-            self._add(Booking(key, cost, now_s + wait_s, void_s, ticket.retry_count))
+            self._add(Booking(key, call.cost, now_s + wait_s, void_s, ticket.retry_count))
         return wait_s
-
-    def booked_cost(self, klass: PriorityClass) -> float:
-        """Expected cost of all open bookings of this class and those above."""
-        return self.kept_ratio * sum(cost for of, cost in self._cost.items() if of <= klass)
 
     def take(self, ticket: Ticket, now_s: float) -> bool:
         """A call arrives. True: it returns to a booking, which is now its own."""
@@ -123,7 +130,6 @@ class Bookings:
         self._open.setdefault(booking.key, []).append(booking)
         heapq.heappush(self._voids, (booking.void_s, next(self._order), booking))
         self._calls[klass] += 1
-        self._cost[klass] += booking.cost
         cell = (klass, int(booking.due_s // _CELL_S))
         self._due_cost[cell] = self._due_cost.get(cell, 0.0) + booking.cost
 
@@ -134,7 +140,6 @@ class Bookings:
             del self._open[booking.key]
         klass = booking.key[3]
         self._calls[klass] -= 1
-        self._cost[klass] = self._cost[klass] - booking.cost if self._calls[klass] else 0.0
         cell = (klass, int(booking.due_s // _CELL_S))
         self._due_cost[cell] -= booking.cost
         if self._due_cost[cell] < 1e-6:  # the residue of rounding

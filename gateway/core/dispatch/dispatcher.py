@@ -63,6 +63,7 @@ from gateway.core.dispatch.start_rule import StartRule
 from gateway.core.priority import PriorityClass
 from gateway.core.queues.call import QueuedCall
 from gateway.core.queues.class_order import Choice
+from gateway.core.queues.locality import Liberty, Locality
 from gateway.core.queues.waiting import WaitingCalls
 from gateway.core.routing.replica import Replica
 from gateway.core.routing.roster import Roster
@@ -263,10 +264,21 @@ class Dispatcher:
             choice = self._waiting.choose(free, now_s, held, self._is_at_share)
             if choice is None:
                 break
-            effects.append(self._grant(choice, now_s))
+            choice, liberty = self._waiting.nearer(choice, self._locality)
+            effects.append(self._grant(choice, liberty, now_s))
         return effects
 
-    def _grant(self, choice: Choice, now_s: float) -> Grant:
+    @property
+    def _locality(self) -> Locality:
+        return Locality(
+            self._router.holds,
+            self._roster.free,
+            self._config.look_ahead_calls,
+            self._config.quantum_tokens,
+            self._is_at_share,
+        )
+
+    def _grant(self, choice: Choice, liberty: Liberty, now_s: float) -> Grant:
         call, ticket = choice.call, choice.call.ticket
         placing = self._router.choose(
             ticket, self._open_to(call), lambda: self._roster.admitted(call.lane), now_s
@@ -292,6 +304,8 @@ class Dispatcher:
         self._shedding.dispatched(ticket.klass, now_s)
         self._conversations.served(ticket, now_s)
         rule = f"{choice.rule}/{self._config.queue}/{self._config.routing}/{opened_by}"
+        if liberty is not Liberty.NONE:
+            rule += f"/{liberty}"
         waited_s = now_s - call.queued_s
         return Grant(ticket.call_id, grant_id, replica.slug, waited_s, rule, placing.decision)
 

@@ -104,15 +104,17 @@ class Shedding:
         ahead += self._bookings.cost_ahead(klass, until_s, now_s)
         return self._rate.predicted_wait_s(klass, ahead, now_s)
 
-    def booked_s(self, ticket: Ticket, cost: float, now_s: float) -> float:
-        """Books a place for a call that is refused for load; Retry-After in seconds."""
+    def booked_s(self, call: QueuedCall, now_s: float) -> float:
+        """Books a place for a call that left the queue for load; Retry-After in seconds."""
         longest_s = self.config.longest_retry_s
-        rate_tps = self._rate.left_tps(ticket.klass, now_s)
+        klass = call.ticket.klass
+        rate_tps = self._rate.left_tps(klass, now_s)
         if not rate_tps:
             return longest_s
-        ahead = self._load.cost_ahead(ticket.klass) + self._bookings.booked_cost(ticket.klass)
-        due_s = now_s + (ahead + cost) / rate_tps
-        return self._bookings.book(ticket, cost, now_s, due_s=due_s, longest_s=longest_s)
+        free_s = now_s + self._load.cost_ahead(klass) / rate_tps
+        return self._bookings.book(
+            call, now_s, free_s=free_s, rate_tps=rate_tps, longest_s=longest_s
+        )
 
     # Steps
 
@@ -131,12 +133,17 @@ class Shedding:
             yield shed
             if over <= 0:
                 return
-        whole_s = self._whole_budget_s(klass)
-        if lower or (batch_above_least and wait_s <= whole_s and klass < PriorityClass.BATCH):
+        if lower or (batch_above_least and self._fits_whole_budget(klass, now_s)):
             return
         while over > 0 and (victim := self._load.next_to_shed(klass)) is not None:
             over -= victim.cost
             yield Shed(victim, wait_s, budget_s, klass)
+
+    def _fits_whole_budget(self, klass: PriorityClass, now_s: float) -> bool:
+        """By what waits, without what is booked."""
+        ahead = self._load.cost_ahead(klass)
+        wait_s = self._rate.predicted_wait_s(klass, ahead, now_s) or 0.0
+        return klass < PriorityClass.BATCH and wait_s <= self._whole_budget_s(klass)
 
     def _lower(self, klass: PriorityClass, wait_s: float, budget_s: float) -> Iterator[Shed]:
         for lower in LOWEST_FIRST:

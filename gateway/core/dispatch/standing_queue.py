@@ -10,29 +10,27 @@ Delay here is the predicted wait, looked at whenever a call of the class arrives
 sojourn of dispatched calls would not do behind a fair queue: the light tenants' calls pass at once
 while a heavy tenant's stand.
 
-Invariants: an empty queue ends it at once, and so does an interval whose minimum is below the
-target, so it cannot outlive its cause. Units: monotonic seconds.
+Invariants: one look at or below the target ends it at once, an empty queue always does, and so does
+an interval in which nobody looked, so it cannot outlive its cause. Units: monotonic seconds.
 Source: Nichols and Jacobson, "Controlling Queue Delay" (ACM Queue 2012); "Fail at Scale" (ACM Queue
 2015) and folly's Codel for request queues: refuse above twice the target.
 """
 
 from __future__ import annotations
 
-import math
-
 
 class StandingQueue:
     def __init__(self) -> None:
         self.stands = False
-        self._least_s = math.inf
-        self._interval_ends_s = -math.inf
+        self._above_since_s: float | None = None
+        self._looked_s = 0.0
 
     def observe(self, delay_s: float, now_s: float, *, target_s: float, interval_s: float) -> None:
-        if delay_s <= 0.0:
-            self.stands = False
-        if now_s >= self._interval_ends_s:
-            seen = self._interval_ends_s > now_s - 2 * interval_s  # else nobody looked meanwhile
-            self.stands = seen and target_s < self._least_s < math.inf
-            self._least_s = math.inf
-            self._interval_ends_s = now_s + interval_s
-        self._least_s = min(self._least_s, delay_s)
+        unseen = now_s - self._looked_s > interval_s
+        self._looked_s = now_s
+        if delay_s <= target_s:
+            self._above_since_s = None
+        elif self._above_since_s is None or unseen:
+            self._above_since_s = now_s
+        since_s = self._above_since_s
+        self.stands = since_s is not None and now_s - since_s >= interval_s
