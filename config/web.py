@@ -3,23 +3,29 @@
 Stands in front of Django. The body is read here, counted byte by byte, before Django sees the
 request: above the limit 413, not complete in time 408. Then at most two views work at a time, so
 that pages cannot starve the streams that share the process. The place is given back when the
-response starts: a slow reader of a page holds nobody up. Without a place after PLACE_TIMEOUT_S, or
-a response after VIEW_TIMEOUT_S (a database that hangs), the answer is 503.
+response starts: a slow reader of a page holds nobody up. Without a place after PATIENCE_S, or a
+response after VIEW_TIMEOUT_S, the answer is 503; while the database is silent a response has
+PATIENCE_S only.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import MutableMapping
 from typing import Any
 
+import structlog
+
 from config.asgi_types import Application, Receive, Scope, Send
 
+log = structlog.get_logger(__name__)
 BODY_LIMIT_BYTES = 2_621_440
 BODY_TIMEOUT_S = 10.0
 VIEWS_AT_ONCE = 2
-PLACE_TIMEOUT_S = 3.0
+PATIENCE_S = 3.0
 VIEW_TIMEOUT_S = 10.0  # twice what one statement may take
+DATABASE_SILENCE_S = 2.0
 RETRY_AFTER_S = 2
 
 
@@ -37,6 +43,7 @@ class Web:
     def __init__(self, django: Application) -> None:
         self._django = django
         self._places = asyncio.Semaphore(VIEWS_AT_ONCE)
+        self._left: set[asyncio.Future[None]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -52,45 +59,79 @@ class Web:
             await self._serve(scope, _replay(body, receive), send)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        began_s = time.monotonic()
         try:
-            async with asyncio.timeout(PLACE_TIMEOUT_S):
+            async with asyncio.timeout(PATIENCE_S):
                 await self._places.acquire()
         except TimeoutError:
             await answer(send, 503, "Pages are busy.", retry_after_s=RETRY_AFTER_S)
             return
         page = _Page(self._places, send)
+        view = asyncio.ensure_future(self._django(scope, receive, page.send))
         try:
-            async with asyncio.timeout(VIEW_TIMEOUT_S) as page.deadline:
-                await self._django(scope, receive, page.send)
-        except TimeoutError:
-            if page.started or not page.deadline.expired():
-                raise
-            await answer(send, 503, "The page took too long.", retry_after_s=RETRY_AFTER_S)
+            await page.begun_or_ended(view, PATIENCE_S - (time.monotonic() - began_s))
+            if not _database_is_silent(scope):
+                await page.begun_or_ended(view, VIEW_TIMEOUT_S)
+            if not page.begun and not view.done():
+                page.closed = True
+                await answer(send, 503, "The page took too long.", retry_after_s=RETRY_AFTER_S)
+            else:
+                await view
         finally:
             page.give_back()
+            if not view.done():  # its thread may hang on: nobody waits for it
+                self._left.add(view)
+                view.add_done_callback(self._forget)
+                view.cancel()
+
+    def _forget(self, view: asyncio.Future[None]) -> None:
+        self._left.discard(view)
+        if not view.cancelled() and (error := view.exception()) is not None:
+            log.error("left_view_failed", error=type(error).__name__)
 
 
 class _Page:
-    """One view at work. Its place and its deadline end when its response starts."""
+    """One view at work. Its place is free once its response has begun."""
 
     def __init__(self, places: asyncio.Semaphore, send: Send) -> None:
         self._places = places
         self._send = send
         self._held = True
-        self.started = False
-        self.deadline = asyncio.timeout(None)
+        self._beginning = asyncio.Event()
+        self.closed = False  # what still comes is dropped
+
+    @property
+    def begun(self) -> bool:
+        return self._beginning.is_set()
+
+    async def begun_or_ended(self, view: asyncio.Future[None], within_s: float) -> None:
+        """Returns after ``within_s`` in any case, at once where that is negative."""
+        beginning = asyncio.ensure_future(self._beginning.wait())
+        try:
+            either: set[asyncio.Future[Any]] = {view, beginning}
+            await asyncio.wait(
+                either, timeout=max(0.0, within_s), return_when=asyncio.FIRST_COMPLETED
+            )
+        finally:
+            beginning.cancel()
 
     async def send(self, message: MutableMapping[str, Any]) -> None:
-        if not self.started:
-            self.started = True
-            self.deadline.reschedule(None)
-            self.give_back()
+        if self.closed:
+            return
+        self._beginning.set()
+        self.give_back()
         await self._send(message)
 
     def give_back(self) -> None:
         if self._held:
             self._held = False
             self._places.release()
+
+
+def _database_is_silent(scope: Scope) -> bool:
+    """As the gateway of this process sees it; where there is none nobody knows."""
+    fairway = scope.get("fairway")
+    return fairway is not None and fairway.snapshots.silence_s > DATABASE_SILENCE_S
 
 
 async def read_body(scope: Scope, receive: Receive, limit_bytes: int) -> bytes:

@@ -71,6 +71,11 @@ class SnapshotHolder:
         assert self._current is not None, "the snapshot has not been started"
         return self._current
 
+    @property
+    def silence_s(self) -> float:
+        """Since the database last answered; about POLL_INTERVAL_S while it does."""
+        return self._clock.monotonic() - self._answered_s
+
     def subscribe(self, callback: Callback) -> None:
         """Called on the loop with every later snapshot, in order of subscription."""
         self._callbacks.append(callback)
@@ -101,9 +106,8 @@ class SnapshotHolder:
 
     def watch(self) -> None:
         """Once a second, on the loop: is the database answering?"""
-        silence_s = self._clock.monotonic() - self._answered_s
         why = self._failure
-        if why is None and silence_s > SILENCE_S:
+        if why is None and self.silence_s > SILENCE_S:
             why = "the database does not answer"
         self._degradation.report(why)
 

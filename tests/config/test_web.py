@@ -126,7 +126,7 @@ async def test_a_page_that_finds_no_place_or_hangs_says_503(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Rows 34, 37: a database that hangs holds pages, not their callers."""
-    monkeypatch.setattr(web, "PLACE_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(web, "PATIENCE_S", 0.05)
     monkeypatch.setattr(web, "VIEW_TIMEOUT_S", 0.2)
     django = Django()
     django.go.clear()
@@ -137,3 +137,22 @@ async def test_a_page_that_finds_no_place_or_hangs_says_503(
     assert await asyncio.gather(*hung) == [503] * web.VIEWS_AT_ONCE
     django.go.set()
     assert await Client(b"").ask(application) == 200
+
+
+async def test_a_view_whose_thread_cannot_be_cancelled_keeps_nobody_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Row 34: Django waits for the thread of a view even when it is cancelled."""
+    monkeypatch.setattr(web, "PATIENCE_S", 0.02)
+    monkeypatch.setattr(web, "VIEW_TIMEOUT_S", 0.05)
+    thread_ends = asyncio.Event()
+
+    async def stubborn(scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await thread_ends.wait()
+
+    async with asyncio.timeout(1):
+        assert await Client(b"").ask(web.Web(stubborn)) == 503
+    thread_ends.set()
