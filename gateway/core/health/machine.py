@@ -45,7 +45,7 @@ from gateway.core.dispatch.effects import ReplicaHealth
 
 PROBE_INTERVAL_S = 5.0
 PROBE_TIMEOUT_S = 3.0
-RETURN_INTERVAL_S = 4.5  # between the two that bring it back: within 10 s, late timers included
+RETURN_INTERVAL_S = 3.5  # between the two that bring it back: within 10 s, late timers included
 SUSPECT_INTERVAL_S = 0.2
 SUSPECT_HOLD_S = 1.0
 PROBES_TO_FAIL = 2
