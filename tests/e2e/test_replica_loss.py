@@ -48,7 +48,7 @@ async def test_a_killed_replica_takes_only_its_running_streams_with_it(
     assert len([one for one in lost if one.sent_s < killed_s]) == len(lost)
     assert down_s <= 1.0
     assert half_open_s <= starting_s <= serving_s
-    assert starting_s <= 10.0
+    assert half_open_s <= 10.0
     print(
         f"{len(running.streams)} calls, {len(lost)} lost (all were streaming), down after "
         f"{down_s:.2f} s, half open {half_open_s:.1f} s, serving {serving_s:.1f} s after its return"
