@@ -7,6 +7,7 @@ views agree. At the end everything leaves, and every count must be exactly 0.
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ from gateway.core.dispatch.effects import (
     Effect,
     Grant,
     PoolConfig,
-    Refuse,
+    Preempt,
     ReplicaConfig,
     ReplicaHealth,
     Ticket,
@@ -62,8 +63,10 @@ class DispatcherMachine(RuleBasedStateMachine):
         self.waiting: dict[str, tuple[Ticket, float]] = {}  # with the moment of expiry
         self.running: dict[int, tuple[Ticket, Place]] = {}
         self.failed: list[Ticket] = []
+        self.preempted: set[int] = set()
         self.places: dict[str, Place] = {}
         self.told: dict[str, ReplicaHealth] = {}
+        self.seen_s = dict.fromkeys(PriorityClass, -1e9)  # queued or dispatched
 
     @initialize()
     def start(self) -> None:
@@ -72,6 +75,7 @@ class DispatcherMachine(RuleBasedStateMachine):
             weights={},
             wait_limit_s=WAIT_LIMITS_S,
             queue_calls_per_tenant=5,
+            preempt_waste_ratio=1.0,
         )
         self.pool = Dispatcher("pool", self.config, random.Random(1), self.now_s)
         self.place(self.config)
@@ -122,6 +126,16 @@ class DispatcherMachine(RuleBasedStateMachine):
         self.failed.append(call)
         self.absorb(self.pool.release(grant_id, None, self.now_s, refund=True))
 
+    @precondition(lambda self: self.preempted & self.running.keys())
+    @rule()
+    def give_back(self) -> None:
+        grant_id = min(self.preempted & self.running.keys())
+        call, _ = self.running.pop(grant_id)
+        assert call.klass is PriorityClass.BATCH
+        assert call.preemptions < 2
+        self.absorb(self.pool.release(grant_id, None, self.now_s, refund=True))
+        self.ask(replace(call, again=True, preemptions=call.preemptions + 1))
+
     @rule(slug=st.sampled_from(SLUGS), admits=st.booleans(), cap=st.none() | st.integers(0, 3))
     def health(self, slug: str, admits: bool, cap: int | None) -> None:
         health = self.told[slug] = ReplicaHealth(slug, admits, cap)
@@ -170,6 +184,7 @@ class DispatcherMachine(RuleBasedStateMachine):
     def ask(self, call: Ticket) -> None:
         expires_s = min(self.now_s + WAIT_LIMITS_S[call.klass], call.deadline_s)
         self.waiting[call.call_id] = (call, expires_s)
+        self.seen_s[call.klass] = self.now_s
         self.absorb(self.pool.submit(call, self.now_s))
 
     def running_grant(self, pick: int) -> int:
@@ -177,7 +192,9 @@ class DispatcherMachine(RuleBasedStateMachine):
 
     def absorb(self, effects: list[Effect]) -> None:
         for effect in effects:
-            assert isinstance(effect, Grant | Refuse)
+            if isinstance(effect, Preempt):
+                self.preempted.add(effect.grant_id)
+                continue
             call, expires_s = self.waiting.pop(effect.call_id)  # one fate: it must wait
             if isinstance(effect, Grant):
                 place = self.places[effect.replica]
@@ -186,6 +203,7 @@ class DispatcherMachine(RuleBasedStateMachine):
                 assert expires_s > self.now_s
                 assert effect.grant_id not in self.running
                 self.running[effect.grant_id] = (call, place)
+                self.seen_s[call.klass] = self.now_s
 
     def in_flight(self, place: Place) -> int:
         return sum(where is place for _, where in self.running.values())
@@ -195,9 +213,25 @@ class DispatcherMachine(RuleBasedStateMachine):
         free = {slug for slug, place in self.places.items() if self.in_flight(place) < place.limit}
         admitting = {slug for slug, place in self.places.items() if place.health.admits}
         for call, expires_s in self.waiting.values():
-            assert not lane_of(call).meets(free)
+            assert not lane_of(call).meets(free) or self.is_held_back(call.klass)
             assert lane_of(call).meets(admitting)
             assert expires_s > self.now_s
+
+    def is_held_back(self, klass: PriorityClass) -> bool:
+        """Standard and batch hold 0.9, batch 0.7 of the slots while a higher class was seen."""
+        slots = sum(place.limit for place in self.places.values())
+        present = [call.klass for call, place in self.running.values() if self.is_present(place)]
+        for limited, ratio in ((PriorityClass.STANDARD, 0.9), (PriorityClass.BATCH, 0.7)):
+            at_limit = sum(one >= limited for one in present) >= math.ceil(ratio * slots)
+            higher = [each for each in PriorityClass if each < limited]
+            recent = any(self.now_s - self.seen_s[each] < 3.0 for each in higher)
+            waits = any(call.klass in higher for call, _ in self.waiting.values())
+            if klass >= limited and at_limit and (recent or waits):
+                return True
+        return False
+
+    def is_present(self, place: Place) -> bool:
+        return self.places.get(place.slug) is place
 
     @invariant()
     def the_views_agree(self) -> None:

@@ -271,7 +271,7 @@ class Dispatcher:
     @property
     def _locality(self) -> Locality:
         return Locality(
-            self._router.holds,
+            self._router.index,
             self._roster.free,
             self._config.look_ahead_calls,
             self._config.quantum_tokens,

@@ -7,7 +7,8 @@ higher class was queued or dispatched in the last 3 s,
   standard and batch together hold at most ceil(0.9 * slots) of the pool
   batch holds at most ceil(0.7 * slots)
 
-(their own calls in flight; interactive calls do not count). When no higher class has been seen for
+(their own calls in flight on its replicas; interactive calls do not count, and neither do calls
+that end on a replica which was removed). When no higher class has been seen for
 3 s, the lower ones may have everything. The exceptions of ``class_order`` (batch's one of 20, aged
 heads) pass the holdback: they are what keeps a held class alive.
 
@@ -33,19 +34,19 @@ class Holdback:
         self.config = config
         self.slots = 0  # of the replicas that admit calls
         self._seen_s = dict.fromkeys(PriorityClass, NEVER_S)
-        self._in_flight = dict.fromkeys(PriorityClass, 0)
+        self._in_flight: dict[PriorityClass, set[int]] = {klass: set() for klass in PriorityClass}
 
     def seen(self, klass: PriorityClass, now_s: float) -> None:
         """A call of the class was queued or dispatched."""
         self._seen_s[klass] = now_s
 
-    def dispatched(self, klass: PriorityClass, now_s: float) -> None:
+    def dispatched(self, klass: PriorityClass, grant_id: int, now_s: float) -> None:
         self._seen_s[klass] = now_s
-        self._in_flight[klass] += 1
+        self._in_flight[klass].add(grant_id)
 
-    def ended(self, klass: PriorityClass) -> None:
-        self._in_flight[klass] -= 1
-        assert self._in_flight[klass] >= 0
+    def ended(self, klass: PriorityClass, grant_id: int) -> None:
+        """Or its replica was removed; a second end is none."""
+        self._in_flight[klass].discard(grant_id)
 
     def held(self, load: QueueLoad, now_s: float) -> frozenset[PriorityClass]:
         """``load``: what waits."""
@@ -69,7 +70,7 @@ class Holdback:
         ratio = self.config.holdback_ratio[limited]
         if ratio >= 1.0:
             return False
-        used = sum(number for klass, number in self._in_flight.items() if klass >= limited)
+        used = sum(len(calls) for klass, calls in self._in_flight.items() if klass >= limited)
         return used >= math.ceil(ratio * self.slots)
 
     def _higher_since_s(self, limited: PriorityClass, load: QueueLoad, now_s: float) -> float:

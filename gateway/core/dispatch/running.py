@@ -55,6 +55,9 @@ class RunningCalls:
         self.share.config = config
         self.preemption.config = config
         self.limits.configure(config, now_s)
+        for grant_id, lease in self._leases.items():
+            if self._roster.get(lease.replica.slug) is not lease.replica:
+                self.holdback.ended(lease.ticket.klass, grant_id)
 
     def count_slots(self) -> None:
         """After the slots of a replica changed."""
@@ -65,7 +68,7 @@ class RunningCalls:
         ticket = lease.ticket
         self._leases[grant_id] = lease
         self.account.dispatched((ticket.tenant, ticket.klass), lease.charge.cost)
-        self.holdback.dispatched(ticket.klass, lease.dispatched_s)
+        self.holdback.dispatched(ticket.klass, grant_id, lease.dispatched_s)
         self.share.granted(lease.replica, lease.call)
         self.preemption.granted(grant_id, lease)
         self.limits.granted(lease.replica)
@@ -99,7 +102,7 @@ class RunningCalls:
         self._correct(lease, lease.final_cost(usage, refund=refund))
         ticket = lease.ticket
         self.account.ended((ticket.tenant, ticket.klass))
-        self.holdback.ended(ticket.klass)
+        self.holdback.ended(ticket.klass, grant_id)
         self.share.ended(lease.replica, lease.call)
         self.preemption.ended(grant_id, lease, refund=refund)
         lease.replica.free(grant_id)
