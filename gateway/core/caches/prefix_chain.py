@@ -43,6 +43,17 @@ class PrefixChain:
     def tokens(self, blocks: int) -> int:
         return int(blocks * self.block_tokens)
 
+    @property
+    def holder_blocks(self) -> int:
+        """From how many blocks on a replica counts as a holder: half, at least two; more than there
+        are when the prompt is too short to have one."""
+        return max(2, (len(self.hashes) + 1) // 2)
+
+    @property
+    def holder_key(self) -> int:
+        """The hash that every holder holds; 0 for a short prompt."""
+        return self.hashes[self.holder_blocks - 1] if len(self.hashes) > 1 else 0
+
     def counted(self, prompt_tokens: int, characters: int) -> PrefixChain:
         """The same chain once the tokens of its prompt are known."""
         if not self.hashes:

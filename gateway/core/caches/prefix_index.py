@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from gateway.core.caches.block_lru import BlockLru
@@ -69,6 +70,11 @@ class PrefixIndex:
     def evicted(self) -> int:
         """Blocks dropped for want of room, by the replicas that are present."""
         return sum(holding.lru.evicted for holding in self._holdings.values())
+
+    @property
+    def has_slots(self) -> bool:
+        """A replica keeps one prefix per slot."""
+        return bool(self._in_slots)
 
     # Replicas
 
@@ -166,14 +172,25 @@ class PrefixIndex:
         slugs += [each.slug for each in self._in_slots if self.matched(each.slug, chain) >= blocks]
         return slugs
 
-    def holds(self, slug: str, chain: PrefixChain, blocks: int) -> bool:
-        """At least ``blocks`` > 0. One look-up."""
-        holding = self._holdings.get(slug)
-        if holding is None:
+    def mask_of(self, slugs: Iterable[str]) -> int:
+        """For ``is_held``."""
+        mask = 0
+        for slug in slugs:
+            if (holding := self._holdings.get(slug)) is not None:
+                mask |= holding.bit
+        return mask
+
+    def is_held(self, chain: PrefixChain, key: int, mask: int) -> bool:
+        """``key``: the chain's holder key, not 0. A replica of ``mask`` is a holder. One
+        look-up."""
+        if self._of_block.get(key, 0) & mask:
+            return True
+        if not self._in_slots:
             return False
-        if holding.slots is not None:
-            return holding.slots.matched(chain.hashes) >= blocks
-        return bool(self._of_block.get(chain.hashes[blocks - 1], 0) & holding.bit)
+        return any(
+            each.bit & mask and self.matched(each.slug, chain) >= chain.holder_blocks
+            for each in self._in_slots
+        )
 
     def home_of(self, session: int) -> str | None:
         """Where the last call of the session went."""

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Set
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from gateway.core.dispatch.effects import Ticket
 from gateway.core.queues.lane import Lane
+
+if TYPE_CHECKING:
+    from gateway.core.queues.locality import Liberty, Locality
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,6 +67,11 @@ class CallQueue(Protocol):
     ) -> QueuedCall | None:
         """The next call that a replica of ``free`` may run; it stays in the queue. The order goes
         past calls that ``passes_over`` names, unless it names them all."""
+        ...
+
+    def nearer(self, head: QueuedCall, locality: Locality) -> tuple[QueuedCall, Liberty]:
+        """The call that goes in place of ``head`` because a free replica holds its prompt, and by
+        which rule; ``head`` itself if there is none."""
         ...
 
     def dispatch(self, call: QueuedCall) -> Charge:

@@ -16,6 +16,7 @@ Rules
   wider       a flow that waits for named replicas is lifted when it may use one more of them
   from above  what the tenant receives in a higher class of this pool counts here too: F_f +=
               charge / w_f, if it has calls queued or in flight here; never the other way
+  near        a call whose prompt a free replica holds may go a little early: see ``locality``
   idle        once nothing waits and nothing runs, V = max(V, all F_f)
 
 Why each rule. The lift makes idleness earn no credit: a tenant that comes back competes from now on
@@ -63,6 +64,7 @@ from collections.abc import Callable, Set
 from gateway.core.queues.call import Charge, QueuedCall
 from gateway.core.queues.lane import Lane
 from gateway.core.queues.line import Entry, Line
+from gateway.core.queues.locality import MOST_FLOWS, Liberty, Locality, may_be_passed
 from gateway.core.queues.tag_heap import TagHeap
 
 MOST_PASSED = 32
@@ -149,6 +151,19 @@ class StartTimeFairQueue:
             return head
         return self._first_not_passed(heaps, passes_over) or head
 
+    def nearer(self, head: QueuedCall, locality: Locality) -> tuple[QueuedCall, Liberty]:
+        """What goes in place of ``head``, which would be next."""
+        flow = self._flows[head.ticket.tenant]
+        line = flow.lines[head.lane]
+        if not may_be_passed(head) or not locality.is_of_use or locality.is_near(head, line.key()):
+            return head, Liberty.NONE
+        call = line.near(locality)
+        if call is not None:
+            return call, Liberty.LOOK_AHEAD
+        if locality.quantum_tokens > 0:
+            call = self._near_head(flow.tag + locality.quantum_tokens, locality)
+        return (head, Liberty.NONE) if call is None else (call, Liberty.QUANTUM)
+
     def dispatch(self, call: QueuedCall) -> Charge:
         flow = self._flows[call.ticket.tenant]
         self.hold(flow.tenant)
@@ -202,6 +217,16 @@ class StartTimeFairQueue:
         entries = sorted((each for heap in heaps for each in heap.first(MOST_PASSED)), key=_order)
         calls = (entry[3].first() for entry in entries)
         return next((call for call in calls if not passes_over(call)), None)
+
+    def _near_head(self, tag: float, locality: Locality) -> QueuedCall | None:
+        lines = [
+            line
+            for lane, heap in self._heaps.items()
+            if lane.meets(locality.free)
+            for line in heap.within(tag, MOST_FLOWS)
+        ]
+        near = [line for line in lines if locality.may_go(line.first(), line.key())]
+        return min(near, key=self._tag_of).first() if near else None
 
     # Rules that a variant may change
 

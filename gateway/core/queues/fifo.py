@@ -10,6 +10,7 @@ from collections.abc import Callable, Set
 from gateway.core.queues.call import Charge, QueuedCall
 from gateway.core.queues.lane import Lane
 from gateway.core.queues.line import Line
+from gateway.core.queues.locality import Liberty, Locality
 
 
 class FifoQueue:
@@ -39,6 +40,9 @@ class FifoQueue:
     ) -> QueuedCall | None:
         heads = [line.first() for lane, line in self._lines.items() if lane.meets(free)]
         return min(heads, key=lambda call: call.sequence, default=None)
+
+    def nearer(self, head: QueuedCall, locality: Locality) -> tuple[QueuedCall, Liberty]:
+        return head, Liberty.NONE
 
     def dispatch(self, call: QueuedCall) -> Charge:
         self.discard(call)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from gateway.core.queues.call import QueuedCall
+from gateway.core.queues.locality import MOST_PASSES, Locality
 from gateway.core.queues.sub_flows import Calls, InOrder, SubFlows
 
 Entry = tuple[float, int, int, "Line"]  # tag, sequence of the first call, tie-break, line
@@ -19,7 +20,17 @@ class Line:
     """``entry`` is its live entry in the heap of its lane, None outside of one. ``divided``: fair
     among sub-flows."""
 
-    __slots__ = ("_divided", "_first", "_fresh", "_owner", "entry", "tenant")
+    __slots__ = (
+        "_divided",
+        "_first",
+        "_fresh",
+        "_head",
+        "_key",
+        "_owner",
+        "_passes",
+        "entry",
+        "tenant",
+    )
 
     def __init__(self, tenant: str, *, divided: bool = True) -> None:
         self.tenant = tenant
@@ -28,11 +39,15 @@ class Line:
         self._owner: tuple[str, str] | None = None  # the one (key, user) that waits
         self._first: OrderedDict[str, QueuedCall] = OrderedDict()
         self._fresh: Calls = InOrder()
+        self._head: QueuedCall | None = None  # as found last; None: to be found
+        self._key: int | None = None  # of the head's prompt
+        self._passes: dict[str, int] = {}  # how often a call that waits was passed
 
     def __len__(self) -> int:
         return len(self._first) + len(self._fresh)
 
     def append(self, call: QueuedCall) -> None:
+        self._head = self._key = None
         if call.goes_first:
             self._first[call.ticket.call_id] = call
             return
@@ -44,13 +59,47 @@ class Line:
 
     def remove(self, call: QueuedCall, *, served: bool) -> None:
         """``served``: it leaves for a slot."""
+        self._passes.pop(call.ticket.call_id, None)
+        self._head = self._key = None
         if call.goes_first:
             del self._first[call.ticket.call_id]
-        else:
-            self._fresh.remove(call, served=served)
+            return
+        if served and self._fresh.first() is not call:
+            self._count_passes(call)
+        self._fresh.remove(call, served=served)
+
+    def near(self, locality: Locality) -> QueuedCall | None:
+        """A call shortly behind the first that a free replica would run from its cache."""
+        if self._first:
+            return None
+        for call in self._fresh.upcoming(locality.look_ahead_calls + 1):
+            if call.ticket.ordered:
+                return None
+            if locality.may_go(call, call.ticket.prefix.holder_key):
+                return call
+            if self._passes.get(call.ticket.call_id, 0) >= MOST_PASSES:
+                return None
+        return None
 
     def first(self) -> QueuedCall:
-        return next(iter(self._first.values())) if self._first else self._fresh.first()
+        head = self._head
+        if head is None:
+            head = next(iter(self._first.values())) if self._first else self._fresh.first()
+            self._head = head
+        return head
+
+    def key(self) -> int:
+        """The holder key of the first call's prompt."""
+        if self._key is None:
+            self._key = self.first().ticket.prefix.holder_key
+        return self._key
+
+    def _count_passes(self, call: QueuedCall) -> None:
+        for passed in self._fresh.upcoming(len(self._fresh)):
+            if passed is call:
+                return
+            call_id = passed.ticket.call_id
+            self._passes[call_id] = self._passes.get(call_id, 0) + 1
 
     def _divide(self) -> None:
         if isinstance(self._fresh, InOrder):

@@ -21,6 +21,7 @@ from __future__ import annotations
 import heapq
 from collections import OrderedDict
 from collections.abc import Iterator
+from itertools import islice
 from typing import Protocol
 
 from gateway.core.dispatch.effects import Ticket
@@ -37,6 +38,10 @@ class Calls(Protocol):
     def remove(self, call: QueuedCall, *, served: bool) -> None: ...
 
     def first(self) -> QueuedCall: ...
+
+    def upcoming(self, number: int) -> Iterator[QueuedCall]:
+        """The first calls of the sub-flow whose turn it is."""
+        ...
 
 
 class InOrder:
@@ -61,6 +66,9 @@ class InOrder:
 
     def first(self) -> QueuedCall:
         return next(iter(self._calls.values()))
+
+    def upcoming(self, number: int) -> Iterator[QueuedCall]:
+        return islice(self._calls.values(), number)
 
 
 def of_key(ticket: Ticket) -> str:
@@ -117,6 +125,9 @@ class SubFlows:
             if self._tags.get(name) == tag:
                 return self._subs[name].first()
             heapq.heappop(self._heap)
+
+    def upcoming(self, number: int) -> Iterator[QueuedCall]:
+        return self._subs[self._name(self.first())].upcoming(number)
 
     def _name(self, call: QueuedCall) -> str:
         return of_user(call.ticket) if self._last else of_key(call.ticket)

@@ -70,6 +70,21 @@ class TagHeap:
             heapq.heappush(self._entries, entry)
         return taken
 
+    def within(self, tag: float, most: int) -> list[Line]:
+        """Lines whose tag is at most ``tag``, ``most`` of them if there are more: those near the
+        top."""
+        found: list[Line] = []
+        entries, places = self._entries, [0]
+        while places and len(found) < most:
+            place = places.pop()
+            if place >= len(entries) or entries[place][0] > tag:
+                continue
+            line = entries[place][3]
+            if line.entry is entries[place] and self._tag_of(line) <= tag:
+                found.append(line)
+            places += (2 * place + 2, 2 * place + 1)
+        return found
+
     def _entry(self, line: Line) -> Entry:
         self._pushed += 1
         return (self._tag_of(line), line.first().sequence, self._pushed, line)

@@ -9,6 +9,7 @@ Invariant: a call is in all parts or in none; ``len`` counts the calls that wait
 from __future__ import annotations
 
 from collections.abc import Callable, Set
+from dataclasses import replace
 from itertools import count
 
 from gateway.core.dispatch.effects import PoolConfig, Ticket
@@ -18,6 +19,7 @@ from gateway.core.queues.class_order import Choice, ClassOrder
 from gateway.core.queues.expiry import ExpiryHeap
 from gateway.core.queues.lane import ANYWHERE, Lane
 from gateway.core.queues.load import QueueLoad
+from gateway.core.queues.locality import Liberty, Locality
 from gateway.core.queues.registry import queue_policy
 
 _AGAIN_FROM = -(2**62)  # calls that ask again draw from here: before every first-time call
@@ -91,6 +93,12 @@ class WaitingCalls:
             if head is not None:
                 heads[klass] = head
         return self._order.choose(heads, now_s, held)
+
+    def nearer(self, choice: Choice, locality: Locality) -> tuple[Choice, Liberty]:
+        """The same choice, or a call of the same class that a free replica runs from its cache."""
+        queue = self._queues[choice.call.ticket.klass]
+        call, liberty = queue.nearer(choice.call, locality)
+        return (choice if call is choice.call else replace(choice, call=call)), liberty
 
     def dispatch(self, choice: Choice) -> Charge:
         call = choice.call

@@ -18,7 +18,6 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from gateway.core.caches.prefix_chain import PrefixChain
 from gateway.core.caches.prefix_index import PrefixIndex
 from gateway.core.dispatch.effects import (
     PoolConfig,
@@ -31,7 +30,7 @@ from gateway.core.routing.decision import Decision
 from gateway.core.routing.hot_prefixes import HotPrefixes
 from gateway.core.routing.policies import routing_policy
 from gateway.core.routing.replica import Replica
-from gateway.core.routing.scene import Knowledge, Pick, Scene, holder_blocks
+from gateway.core.routing.scene import Knowledge, Pick, Scene
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +91,7 @@ class Router:
         else:
             pick = self._policy(scene)
         if scene.has_holders:
-            self._known.hot.seen(scene.holder_block, ticket.input_tokens, now_s)
+            self._known.hot.seen(scene.chain.holder_key, ticket.input_tokens, now_s)
         return self._placing(pick, scene)
 
     def dispatched(self, grant_id: int, placing: Placing, ticket: Ticket, now_s: float) -> None:
@@ -133,11 +132,6 @@ class Router:
         """Whatever it held is gone."""
         if self.index.get(slug) is not None:
             self.index.forget(slug)
-
-    def holds(self, slug: str, prefix: PrefixChain) -> bool:
-        """Enough of the prompt to count as a holder. One look-up."""
-        blocks = holder_blocks(prefix)
-        return blocks <= len(prefix) and self.index.holds(slug, prefix, blocks)
 
     def _placing(self, pick: Pick, scene: Scene) -> Placing:
         ticket, predicted = scene.ticket, scene.matched_tokens(pick.replica)

@@ -11,26 +11,15 @@ for nothing. Units: tokens, blocks, seconds.
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gateway.core.caches.prefix_chain import PrefixChain
 from gateway.core.caches.prefix_index import PrefixIndex
 from gateway.core.dispatch.effects import Ticket
 from gateway.core.routing.decision import Candidate
 from gateway.core.routing.hot_prefixes import HotPrefixes
 from gateway.core.routing.replica import Replica
-
-HOLDER_RATIO = 0.5  # of the prompt's blocks
-HOLDER_BLOCKS = 2
-
-
-def holder_blocks(prefix: PrefixChain) -> int:
-    """From how many blocks on a replica counts as a holder; more than the prompt has when it is too
-    short to have one."""
-    return max(HOLDER_BLOCKS, math.ceil(HOLDER_RATIO * len(prefix)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +53,7 @@ class Scene:
     ) -> None:
         self.ticket = ticket
         self.chain = ticket.prefix
-        self.holder_blocks = holder_blocks(ticket.prefix)
+        self.holder_blocks = ticket.prefix.holder_blocks
         self.open = open_replicas
         self._ask_fleet = fleet
         self._fleet: Sequence[Replica] | None = None
@@ -105,11 +94,6 @@ class Scene:
         """The prompt is long enough to be held by anybody."""
         return self.holder_blocks <= len(self.chain)
 
-    @property
-    def holder_block(self) -> int:
-        """The hash that every holder holds. Only if ``has_holders``."""
-        return self.chain.hashes[self.holder_blocks - 1]
-
     def holders(self) -> list[Replica]:
         """Open replicas that hold enough of the prompt."""
         if not self.has_holders:
@@ -124,7 +108,7 @@ class Scene:
     def copies_wanted(self) -> int:
         if not self.has_holders:
             return 1
-        return self.hot.copies(self.holder_block, len(self.fleet), self.now_s)
+        return self.hot.copies(self.chain.holder_key, len(self.fleet), self.now_s)
 
     # The load
 
