@@ -58,8 +58,13 @@ class Installation:
                 stdout=log,
                 stderr=log,
             )
-        wait_until(lambda: self.status("/readyz") == 200, "manage.py serve", 60)
+        wait_until(self._ready_or_ended, "manage.py serve", 60)
+        assert self.serving.poll() is None, (self.var / "serve.log").read_text()[-2000:]
         return self.serving
+
+    def _ready_or_ended(self) -> bool:
+        assert self.serving is not None
+        return self.serving.poll() is not None or self.status("/readyz") == 200
 
     def status(self, path: str) -> int | None:
         """None where nothing answers."""
