@@ -15,6 +15,8 @@ from gateway.core.queues.registry import QUEUES
 from gateway.core.routing.policies import ROUTING_POLICIES
 from gateway.simulation.engines.admission import SCHEDULERS
 
+VARIANTS = ("oracle", "strict", "now")
+
 
 @dataclass(frozen=True, slots=True)
 class Policy:
@@ -25,6 +27,7 @@ class Policy:
     routing: str = ""
     knows_lengths: bool = False
     strict: bool = False
+    sends_at_once: bool = False
     calls_per_minute: int | None = None
     scheduler: str = "fcfs"
 
@@ -39,15 +42,16 @@ def parse_policy(name: str) -> Policy:
     if first == "engine" and rest in SCHEDULERS:
         return Policy(name, scheduler=rest)
     routing, _, variant = rest.partition("/")
-    if first in QUEUES and routing in ROUTING_POLICIES and variant in ("", "oracle", "strict"):
+    if first in QUEUES and routing in ROUTING_POLICIES and variant in ("", *VARIANTS):
         return Policy(
             name,
             first,
             routing,
             knows_lengths=variant == "oracle",
             strict=variant == "strict",
+            sends_at_once=variant == "now",
         )
     raise ValueError(
         f"unknown policy {name!r}; known: direct, rpm/N, engine/{{{','.join(SCHEDULERS)}}},"
-        f" {{{','.join(QUEUES)}}}/{{{','.join(ROUTING_POLICIES)}}}[/oracle|/strict]"
+        f" {{{','.join(QUEUES)}}}/{{{','.join(ROUTING_POLICIES)}}}[/oracle|/strict|/now]"
     )

@@ -99,12 +99,26 @@ def open_pool(
     )
 
 
+def sends_at_once(pool: PoolConfig) -> PoolConfig:
+    """Without the rule of when to dispatch: nothing waits in the gateway."""
+    unlimited = 10**6
+    return replace(
+        pool,
+        replicas=tuple(replace(replica, slots=unlimited) for replica in pool.replicas),
+        unstarted_calls=unlimited,
+        kv_in_flight_ratio=float(unlimited),
+        adaptive_slots=False,
+    )
+
+
 def _front(scenario: Scenario, policy: Policy, seed: int) -> Front:
     if not policy.queue:
         return DirectFront(tuple(scenario.engines), policy.calls_per_minute)
     pool = replace(scenario.pool, queue=policy.queue, routing=policy.routing)
     if policy.strict:
         pool = replace(pool, quantum_tokens=0, look_ahead_calls=0)
+    if policy.sends_at_once:
+        pool = sends_at_once(pool)
     return DispatcherFront(pool, seed=seed, knows_lengths=policy.knows_lengths)
 
 

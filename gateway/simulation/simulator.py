@@ -111,7 +111,7 @@ class Simulator:
         """Ends earlier when every call has ended and none is to come. ``progress`` is told the
         simulated time about a thousand times."""
         events, run, told_s = self._events, self.run, 0.0
-        while events and events[0][0] < end_s:
+        while self._alive and events and events[0][0] < end_s:
             now_s, _, happen, what = heapq.heappop(events)
             run.events += 1
             run.ended_s = now_s
@@ -120,7 +120,7 @@ class Simulator:
             if progress is not None and now_s >= told_s:
                 told_s = now_s + end_s / 1000
                 progress(now_s)
-        if events:
+        if self._alive:
             run.ended_s = end_s
         return run
 

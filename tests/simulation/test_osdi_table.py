@@ -9,6 +9,7 @@ from statistics import fmean
 
 import pytest
 
+from gateway.simulation.metrics.service_difference import served_calls, service_between
 from gateway.simulation.metrics.summary import Summary, summary
 from gateway.simulation.policy import parse_policy
 from gateway.simulation.scenario import Scenario, simulate
@@ -64,6 +65,13 @@ def test_first_come_breaks_two_u() -> None:
     assert accumulated > 5 * TWO_U
 
 
+def test_weights_of_one_to_four_give_their_shares_while_all_are_backlogged() -> None:
+    """First come, first served gives equal shares to equal rates."""
+    fair, first_come = _shares(FAIR), _shares("direct")
+    assert fair == pytest.approx([1.0, 2.0, 3.0, 4.0], rel=0.02)
+    assert first_come == pytest.approx([1.0] * 4, rel=0.05)
+
+
 def test_gateway_before_a_first_come_engine_is_as_fair_as_a_scheduler_in_the_engine() -> None:
     """One of the twelve jittered runs; ``benchmarks.verify_simulation`` has all of them."""
     own, engine, first_come = (
@@ -80,3 +88,11 @@ def test_gateway_before_a_first_come_engine_is_as_fair_as_a_scheduler_in_the_eng
 
 def _average(summaries: list[Summary]) -> float:
     return fmean(one.difference.average for one in summaries if one.difference)
+
+
+def _shares(policy: str) -> list[float]:
+    """Service between 60 and 330 s relative to the first client's."""
+    scenario = suite_scenarios()["weights-equal-rates"]
+    outcomes = simulate(scenario, parse_policy(policy), 11, seconds=150.0).outcomes
+    service = service_between(served_calls(outcomes), 60.0, 330.0)
+    return [service[client] / service["client-0"] for client in sorted(service)]

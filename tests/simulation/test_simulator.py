@@ -138,8 +138,15 @@ def test_telemetry_is_as_old_as_planned() -> None:
 def test_the_front_is_woken_when_it_asks_for_it() -> None:
     front = Recorder()
     front.next_wake = 3.0
-    simulate(front, OpenLoop([call("a")]))
+    simulate(front, OpenLoop([call("a", output=500)]))
     assert (3.0, "wake") in front.told
+
+
+def test_nothing_happens_any_more_once_every_call_ended() -> None:
+    front = Recorder()
+    front.next_wake = 1e5
+    run = simulate(front, OpenLoop([call("a")]), telemetry=TelemetryPlan(1.0))
+    assert run.ended_s == run.outcomes[0].ended_s
 
 
 def test_preempted_call_asks_again_and_its_client_sees_one_answer() -> None:
@@ -165,7 +172,7 @@ def test_refused_client_returns_not_before_it_was_told_to() -> None:
     run = simulate(front, Returning(OpenLoop([call("a")]), seed=1))
     refused, returned = run.outcomes
     assert refused.refused is Reason.SHED
-    assert 7.0 <= returned.call.at_s <= 7.7
+    assert 7.0 <= returned.call.at_s <= 8.4
     assert (returned.call.attempt, returned.call.first_at_s, returned.completed) == (1, 0.0, True)
 
 

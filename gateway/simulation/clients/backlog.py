@@ -27,6 +27,7 @@ class Backlog:
     klass: PriorityClass = PriorityClass.STANDARD
     starts_s: float = 0.0
     eligible: frozenset[str] | None = None
+    spread: float = 0.2
     name: str = ""  # apart from the tenant's other flows
 
 
@@ -79,12 +80,17 @@ class Flows:
 
     def _call(self, name: str, at_s: float) -> SimulatedCall:
         flow = self._flows[name]
+        output_tokens = flow.output_tokens
+        if isinstance(flow, Backlog):
+            output_tokens = round(
+                output_tokens * self._rng.uniform(1 - flow.spread, 1 + flow.spread)
+            )
         return SimulatedCall(
             call_id=f"f{next(self._numbers)}",
             tenant=flow.tenant,
             at_s=at_s,
             input_tokens=flow.input_tokens,
-            output_tokens=flow.output_tokens,
+            output_tokens=max(1, output_tokens),
             klass=flow.klass,
             eligible=flow.eligible if isinstance(flow, Backlog) else None,
             tag=name,

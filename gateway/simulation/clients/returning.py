@@ -1,7 +1,8 @@
 """Clients that come back: a refused call is sent again when Retry-After says so.
 
 Wraps any workload. The call comes back under another id, with the same tenant and content, at the
-time it was told or up to ``late_ratio`` later (clients add jitter, none comes earlier), at most
+time it was told or up to ``late_ratio`` later (the gateway's header adds up to 20 %, none comes
+earlier), at most
 ``attempts`` times; then the client gives up. What the wrapped workload does after an outcome it
 does after the last attempt.
 """
@@ -20,7 +21,7 @@ class Returning:
     """Implements ``Workload``."""
 
     def __init__(
-        self, workload: Workload, seed: int, *, attempts: int = 5, late_ratio: float = 0.1
+        self, workload: Workload, seed: int, *, attempts: int = 5, late_ratio: float = 0.2
     ) -> None:
         self._workload = workload
         self._rng = random.Random(seed)

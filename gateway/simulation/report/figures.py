@@ -34,12 +34,13 @@ COLOURS = (
 def matrix_figure(
     cells: Sequence[Cell], title: str, figure: Callable[[Summary], float | None]
 ) -> Figure:
-    """Policies down, scenarios across; coloured by rank within the scenario, 0 = best = lowest."""
+    """Policies down, scenarios across; coloured by how far a value is above the lowest of its
+    scenario: at twice as much the colour ends."""
     scenarios = _unique([cell.scenario.name for cell in cells])
     policies = _unique([cell.policy.name for cell in cells])
     value = {(cell.policy.name, cell.scenario.name): cell.mean(figure) for cell in cells}
     columns = {name: [value.get((policy, name)) for policy in policies] for name in scenarios}
-    ranks = {name: _ranks(column) for name, column in columns.items()}
+    above = {name: _above(column) for name, column in columns.items()}
     return _figure(
         title,
         [
@@ -47,7 +48,7 @@ def matrix_figure(
                 "type": "heatmap",
                 "x": scenarios,
                 "y": policies,
-                "z": [[ranks[name][row] for name in scenarios] for row in range(len(policies))],
+                "z": [[above[name][row] for name in scenarios] for row in range(len(policies))],
                 "text": [
                     [_short(columns[name][row]) for name in scenarios]
                     for row in range(len(policies))
@@ -55,6 +56,8 @@ def matrix_figure(
                 "texttemplate": "%{text}",
                 "hovertemplate": "%{y}<br>%{x}: %{text}<extra></extra>",
                 "colorscale": [[0, "#bbf7d0"], [0.5, "#fef9c3"], [1, "#fecaca"]],
+                "zmin": 0,
+                "zmax": 1,
                 "showscale": False,
             }
         ],
@@ -173,10 +176,9 @@ def _colour(cells: Sequence[Cell], cell: Cell) -> str:
     return COLOURS[names.index(cell.policy.name) % len(COLOURS)]
 
 
-def _ranks(column: Sequence[float | None]) -> list[float | None]:
-    known = sorted({value for value in column if value is not None})
-    last = max(1, len(known) - 1)
-    return [None if value is None else known.index(value) / last for value in column]
+def _above(column: Sequence[float | None]) -> list[float | None]:
+    lowest = max(1e-9, min((value for value in column if value is not None), default=0.0))
+    return [None if value is None else min(1.0, value / lowest - 1.0) for value in column]
 
 
 def _short(value: float | None) -> str:

@@ -75,9 +75,11 @@ def _scenario(cells: list[Cell], place: figures.Place) -> str:
     several = any(cell.series.accumulated and max(cell.series.accumulated) for cell in cells)
     pictures = [
         figures.ttft_figure(cells),
-        figures.bars_figure(cells, "Prefix hit ratio", lambda one: one.hit_ratio),
         figures.bars_figure(cells, "Tokens per second", lambda one: one.throughput_tps),
     ]
+    if any(cell.mean(lambda one: one.hit_ratio) for cell in cells):
+        hits = figures.bars_figure(cells, "Prefix hit ratio", lambda one: one.hit_ratio)
+        pictures.append(hits)
     if several:
         pictures.append(figures.accumulated_figure(cells))
     return (

@@ -6,6 +6,9 @@ is silent in every second minute. ``short_long``: Poisson, client 0's calls are 
 ``dist_shift``: three phases of 300 s, on-off, overload, proportional. The times are seeded here and
 not those of the artifact's generator, whose seeds belong to another library. Times in seconds.
 
+``weights-equal-rates`` is this project's own: in ``overload-weighted`` the rates are as the
+weights, so that first come, first served gives the right shares too.
+
 Source: parameters of Sheng et al. (OSDI'24) and its artifact.
 """
 
@@ -116,6 +119,7 @@ SUITES: dict[str, Suite] = {
         Suite("overload-600", (1.5, 3.0), 600.0),
         Suite("overload-multi", (0.4,) * 3 + (0.6,) * 5, 360.0),
         Suite("overload-weighted", (0.4, 0.8, 1.2, 1.6), 360.0, weights=(1.0, 2.0, 3.0, 4.0)),
+        Suite("weights-equal-rates", (1.6,) * 4, 360.0, weights=(1.0, 2.0, 3.0, 4.0)),
         Suite("proportional", (0.25, 0.5, 1.5), 600.0),
         Suite("on_off_less", (0.5, 2.0), 600.0, on_off_s=60.0),
         Suite("on_off_overload", (2.0, 3.0), 600.0, on_off_s=60.0),

@@ -18,21 +18,18 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from gateway.core.dispatch.effects import PoolConfig
 from gateway.simulation.call import SimulatedCall
 from gateway.simulation.clients.workload import OpenLoop, Workload
 from gateway.simulation.engines.fleet import FleetConfig
 from gateway.simulation.engines.prefill_node import PrefillNodeConfig
 from gateway.simulation.engines.slora import SloraConfig
-from gateway.simulation.scenario import EngineConfigs, Scenario, open_pool
+from gateway.simulation.scenario import EngineConfigs, Scenario, open_pool, sends_at_once
 from gateway.simulation.traces.formats import read_trace
 from gateway.simulation.workloads.osdi import SUITES, Suite, jittered, suite_calls
 
 ARENA_FILE = "vtc_osdi24_real_trace_and_measured.csv.gz"
 MOONCAKE_FILE = "mooncake_fast25_conversation.jsonl.gz"
 _A10G = SloraConfig()
-_UNLIMITED = 10**6
-_NO_LIMIT_TOKENS = 10**12
 
 
 def suite_scenarios() -> dict[str, Scenario]:
@@ -70,7 +67,7 @@ def mooncake(path: Path) -> Scenario:
         name="mooncake",
         about="conversations of Mooncake on eight nodes that prefill a 70B model",
         engines=engines,
-        pool=_sends_at_once(engines),
+        pool=sends_at_once(open_pool(engines, slots=1, kv_tokens=PrefillNodeConfig().kv_tokens)),
         workload=workload,
         seconds=36_000.0,
     )
@@ -130,11 +127,6 @@ def _slora(
         bound=4.0 * _A10G.kv_tokens,  # 2U, U = max(longest prompt, 2 * KV tokens)
         progress_every=1,
     )
-
-
-def _sends_at_once(engines: Mapping[str, EngineConfigs]) -> PoolConfig:
-    pool = open_pool(engines, slots=_UNLIMITED, kv_tokens=_NO_LIMIT_TOKENS)
-    return replace(pool, unstarted_calls=_UNLIMITED, adaptive_slots=False)
 
 
 def _until(calls: list[SimulatedCall], seconds: float) -> list[SimulatedCall]:

@@ -49,8 +49,10 @@ def slot_fleet(replicas: int, slots: int) -> dict[str, EngineConfigs]:
     return fleet(replicas, FleetConfig(step=SLOT_STEP, sequences=slots))
 
 
-def pool(engines: Mapping[str, EngineConfigs], slots: int = 256) -> PoolConfig:
-    config = open_pool(engines, slots=slots, kv_tokens=250_000)
+def pool(
+    engines: Mapping[str, EngineConfigs], slots: int = 256, kv_tokens: int = 250_000
+) -> PoolConfig:
+    config = open_pool(engines, slots=slots, kv_tokens=kv_tokens)
     return replace(config, step_budget_tokens=8_192)
 
 
@@ -73,6 +75,7 @@ def _flows(*flows: Flow) -> Callable[[int, float], Workload]:
 _EIGHT = fleet(8)
 _HALF_SPEED = fleet(8, slow=2)
 _GROUPS = fleet(4, FleetConfig(block_tokens=128))
+_TIGHT = fleet(4, FleetConfig(block_tokens=128, kv_tokens=60_000))
 _ONE = slot_fleet(1, 32)
 _PLACES = slot_fleet(8, 4)
 _LONG = slot_fleet(1, 8)
@@ -80,6 +83,11 @@ _LONG = slot_fleet(1, 8)
 # Four replicas without any cache: a step serves about 102 sequences (KV), so a call of 2,176 + 256
 # tokens costs 2,176 / 20,480 s of prefill and 256 / 102 of a step of 30.2 ms.
 GROUP_CAPACITY_CPS = 4 / (2_176 / 20_480 + 256 / 102 * 0.0302)
+# With 60,000 tokens of KV 24 sequences fit, and a step is 22.4 ms.
+TIGHT_CAPACITY_CPS = 4 / (2_176 / 20_480 + 256 / 24 * 0.0224)
+# The same with every system prompt cached on one of the four: 70 sequences beside 16 prompts.
+WARM_CAPACITY_CPS = 4 / (128 / 20_480 + 256 / 70 * 0.027)
+_CHATS = tuple(Backlog(f"chat-{number}", 4, 500, 200) for number in range(4))
 
 SCENARIOS: dict[str, Scenario] = {
     scenario.name: scenario
@@ -139,6 +147,24 @@ SCENARIOS: dict[str, Scenario] = {
             warm_up_s=60.0,
         ),
         Scenario(
+            name="groups_tight",
+            about="groups with 60,000 tokens of KV: no replica can hold every system prompt",
+            engines=_TIGHT,
+            pool=pool(_TIGHT, kv_tokens=60_000),
+            workload=_groups(GroupLoad(1.3 * TIGHT_CAPACITY_CPS)),
+            seconds=240.0,
+            warm_up_s=60.0,
+        ),
+        Scenario(
+            name="groups_saturated",
+            about="groups_tight at 1.3 x what it can do with warm caches: everybody waits",
+            engines=_TIGHT,
+            pool=pool(_TIGHT, kv_tokens=60_000),
+            workload=_groups(GroupLoad(1.3 * WARM_CAPACITY_CPS)),
+            seconds=240.0,
+            warm_up_s=60.0,
+        ),
+        Scenario(
             name="return_from_idle",
             about="32 slots, a and b saturate them, c is away until 400 s",
             engines=_ONE,
@@ -184,8 +210,17 @@ SCENARIOS: dict[str, Scenario] = {
             pool=replace(pool(_LONG, slots=8), batch_share_ratio=1.25),
             workload=_flows(
                 Backlog("long", 8, 32_000, 200),
-                *(Backlog(f"chat-{number}", 4, 500, 200) for number in range(4)),
+                *_CHATS,
             ),
+            seconds=600.0,
+            warm_up_s=100.0,
+        ),
+        Scenario(
+            name="chats_alone",
+            about="long_contexts without the tenant of the long ones",
+            engines=_LONG,
+            pool=pool(_LONG, slots=8),
+            workload=_flows(*_CHATS),
             seconds=600.0,
             warm_up_s=100.0,
         ),

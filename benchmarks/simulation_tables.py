@@ -1,0 +1,303 @@
+"""The figures of the simulator, one table each: header and rows of text. All simulated."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean, stdev
+
+from gateway.core.priority import PriorityClass
+from gateway.core.reasons import Reason
+from gateway.simulation.call import Outcome
+from gateway.simulation.metrics.service_difference import served_calls, service_between
+from gateway.simulation.metrics.starvation import longest_gap_s, longest_wait_s
+from gateway.simulation.metrics.summary import Summary, is_good, quantiles, summary
+from gateway.simulation.policy import parse_policy
+from gateway.simulation.report.table import figure_text
+from gateway.simulation.scenario import Scenario, simulate
+from gateway.simulation.simulator import Run, TelemetryPlan
+from gateway.simulation.workloads.overload import BURST_S, CAPACITY_CPS
+from gateway.simulation.workloads.published import suite_scenarios, trace_scenarios
+from gateway.simulation.workloads.scenarios import SCENARIOS
+
+LONGEST_RETRY_S = 60.0
+FAIR = "start_time_fair/bounded"
+ROUTINGS = (
+    "round_robin",
+    "random",
+    "power_of_two",
+    "least_inflight",
+    "longest_match",
+    "threshold",
+    "blend",
+    "sticky",
+    "bounded",
+    "least_cost",
+)
+A10G = {  # published: tok/s, average difference
+    "direct": (777, 433.5),
+    "engine/lcf": (778, 323.8),
+    "engine/vtc": (779, 251.7),
+    "engine/oracle": (781, 227.5),
+    "rpm/5": (340, 83.6),
+    "rpm/20": (694, 195.7),
+    "rpm/30": (747, 309.4),
+}
+Row = list[str]
+
+
+def run(scenario: Scenario, policy: str, seed: int = 11) -> Run:
+    return simulate(scenario, parse_policy(policy), seed)
+
+
+def figures(scenario: Scenario, policy: str, seed: int = 11) -> Summary:
+    return summary(run(scenario, policy, seed), scenario)
+
+
+def arena(folder: Path) -> tuple[Row, list[Row]]:
+    scenario = trace_scenarios(folder)["arena"]
+    rows = []
+    for policy, (throughput, average) in A10G.items():
+        one = figures(scenario, policy)
+        rows.append(
+            [
+                policy,
+                str(one.completed),
+                f"{throughput} / {one.throughput_tps:.0f}",
+                f"{one.throughput_tps / throughput - 1:+.1%}",
+                f"{average} / {_difference(one):.1f}",
+                f"{_difference(one) / average - 1:+.1%}",
+            ]
+        )
+    return ["policy", "served", "tok/s A10G / simulated", "", "avg diff A10G / simulated", ""], rows
+
+
+def jittered(folder: Path, seeds: int = 12) -> tuple[Row, list[Row]]:
+    absent = trace_scenarios(folder)["arena_jittered"]
+    old = replace(absent, telemetry=TelemetryPlan(every_s=1.0, age_s=1.0))
+    rows: list[Row] = []
+    reference: dict[str, list[Summary]] = {}
+    for name, scenario, policy in (
+        ("engine's own first come", absent, "direct"),
+        ("engine's own VTC", absent, "engine/vtc"),
+        ("gateway, no metrics", absent, FAIR),
+        ("gateway, metrics 1 s old", old, FAIR),
+        ("gateway, lengths known", absent, f"{FAIR}/oracle"),
+    ):
+        runs = [figures(scenario, policy, seed) for seed in range(1, seeds + 1)]
+        reference.setdefault(policy, runs)
+        rows.append(_jittered_row(name, runs, reference))
+    header = ["", "avg diff", "of VTC", "tok/s", "of first come", "refused"]
+    return header, rows
+
+
+def _jittered_row(name: str, runs: list[Summary], reference: dict[str, list[Summary]]) -> Row:
+    average = fmean(map(_difference, runs))
+    throughput = fmean(one.throughput_tps for one in runs)
+    vtc = fmean(map(_difference, reference.get("engine/vtc", runs)))
+    first_come = fmean(one.throughput_tps for one in reference["direct"])
+    return [
+        name,
+        f"{average:.1f} ± {stdev(map(_difference, runs)):.1f}",
+        f"{average / vtc:.3f}" if "engine/vtc" in reference else "-",
+        f"{throughput:.1f}",
+        f"{throughput / first_come:.3f}",
+        str(sum(sum(one.refused.values()) for one in runs)),
+    ]
+
+
+def bounds() -> tuple[Row, list[Row]]:
+    rows = []
+    for name in ("overload", "overload-multi", "overload-weighted", "weights-equal-rates"):
+        scenario = suite_scenarios()[name]
+        weights = scenario.pool.weights
+        for policy in ("direct", "engine/vtc", FAIR, f"{FAIR}/oracle"):
+            outcome = run(scenario, policy)
+            one = summary(outcome, scenario)
+            shares = "-"
+            if weights:
+                service = _service_between(outcome, 60.0, 330.0)
+                least = min(service.values())
+                shares = " : ".join(f"{service[who] / least:.2f}" for who in sorted(service))
+            rows.append(
+                [
+                    name,
+                    policy,
+                    figure_text(one.throughput_tps),
+                    figure_text(one.accumulated),
+                    figure_text(scenario.bound),
+                    shares,
+                ]
+            )
+    return ["suite", "policy", "tok/s", "acc diff", "2U", "shares, 60 to 330 s"], rows
+
+
+def routing(seeds: int) -> tuple[Row, list[Row]]:
+    names = ("uniform", "zipf", "hot", "multi_turn", "half_speed")
+    rows = []
+    for policy in ("direct", *(f"start_time_fair/{routing}" for routing in ROUTINGS)):
+        row = [policy]
+        for name in names:
+            runs = [figures(SCENARIOS[name], policy, 11 + seed) for seed in range(seeds)]
+            p90 = fmean(one.ttft_s.p90 or 0.0 for one in runs)
+            hit = fmean(one.hit_ratio for one in runs)
+            row.append(f"{p90:.2f} s, {hit:.2f}")
+        rows.append(row)
+    return ["TTFT p90, hit ratio", *names], rows
+
+
+def mooncake(folder: Path) -> tuple[Row, list[Row]]:
+    scenario = trace_scenarios(folder)["mooncake"]
+    rows = []
+    least = None
+    for name in ("least_inflight", *(name for name in ROUTINGS if name != "longest_match")):
+        one = figures(scenario, f"fifo/{name}")
+        mean = one.ttft_s.mean or 0.0
+        least = mean if least is None else least
+        rows.append(
+            [
+                name,
+                f"{one.hit_ratio:.3f}",
+                f"{mean:.2f}",
+                f"{mean / least:.2f}",
+                figure_text(one.ttft_s.p50, 2),
+                figure_text(one.ttft_s.p99, 1),
+            ]
+        )
+    return ["routing", "block hit", "mean TTFT s", "of least load", "p50", "p99"], rows[1:]
+
+
+def groups() -> tuple[Row, list[Row]]:
+    rows = []
+    for name in ("groups", "groups_tight", "groups_saturated"):
+        for policy in (
+            "direct",
+            "fifo/bounded/now",
+            "fifo/longest_match/now",
+            "start_time_fair/least_inflight/strict",
+            f"{FAIR}/strict",
+            FAIR,
+        ):
+            one = figures(SCENARIOS[name], policy)
+            rows.append(
+                [
+                    name,
+                    policy,
+                    figure_text(one.throughput_tps),
+                    f"{one.hit_ratio:.3f}",
+                    f"{_difference(one):.0f}",
+                    figure_text(one.ttft_s.p90, 2),
+                ]
+            )
+    return ["scenario", "policy", "tok/s", "hit", "avg diff", "TTFT p90 s"], rows
+
+
+def fairness() -> tuple[Row, list[Row]]:
+    rows = []
+    for policy in ("direct", "fifo/bounded", FAIR):
+        shares = {
+            name: _shares(figures(SCENARIOS[name], policy))
+            for name in ("return_from_idle", "classes", "long_contexts")
+        }
+        placement = run(SCENARIOS["placement"], policy)
+        gap_s = max(longest_gap_s(placement, tenant, 400.0) for tenant in "ab")
+        wait_s = longest_wait_s(run(SCENARIOS["big_call"], policy), "light")
+        chats = _chat_ttft_p95(policy, "long_contexts") / _chat_ttft_p95(policy, "chats_alone")
+        short = figures(SCENARIOS["short_calls"], policy).throughput_tps
+        rows.append(
+            [
+                policy,
+                shares["return_from_idle"],
+                shares["classes"],
+                shares["long_contexts"],
+                f"{chats:.2f}",
+                f"{gap_s:.1f}",
+                f"{wait_s:.1f}",
+                f"{short:,.0f}",
+            ]
+        )
+    header = [
+        "policy",
+        "idle: shares of a, b, c",
+        "classes: shares",
+        "long: shares",
+        "long: chat TTFT p95 / alone",
+        "placement: longest gap s",
+        "big call: wait s",
+        "short calls: tok/s",
+    ]
+    return header, rows
+
+
+def overload() -> tuple[Row, list[Row]]:
+    rows = []
+    reference = None
+    for name in ("mixed_1x", "mixed_2x", "mixed_5x", "interactive_5x", "burst"):
+        scenario = SCENARIOS[name]
+        outcome = run(scenario, FAIR)
+        counted = [one for one in outcome.outcomes if one.call.at_s >= scenario.warm_up_s]
+        good = sum(is_good(one, scenario.objectives) for one in counted)
+        reference = good if reference is None else reference
+        interactive = [o for o in counted if o.call.klass is PriorityClass.INTERACTIVE]
+        ended = [one for one in interactive if not one.open]
+        served = sum(one.completed for one in ended)
+        timeouts = sum(one.refused is Reason.QUEUE_TIMEOUT for one in counted)
+        rows.append(
+            [
+                name,
+                str(len(counted)),
+                f"{good / reference:.2f}",
+                f"{served / len(ended):.4f}" if ended else "-",
+                figure_text(quantiles(o.ttft_s(0.0) for o in ended if o.completed).p99, 2),
+                f"{timeouts / len(counted):.4f}",
+                _returns(outcome) if name == "burst" else "-",
+            ]
+        )
+    header = [
+        "scenario",
+        "calls",
+        "goodput of 1x",
+        "interactive served",
+        "interactive TTFT p99 s",
+        "queue timeouts",
+        "first returns admitted, with a booking; all; most calls/s later of capacity",
+    ]
+    return header, rows
+
+
+def _returns(outcome: Run) -> str:
+    told = {one.call.call_id: one.retry_after_s or 0.0 for one in outcome.outcomes}
+    first = [one for one in outcome.outcomes if one.call.attempt == 1]
+    booked = [one for one in first if told[one.call.call_id.removesuffix("+")] < LONGEST_RETRY_S]
+    starts_s = [one.call.at_s for one in outcome.outcomes if one.call.at_s > BURST_S[1] + 1.0]
+    waves = [sum(at_s <= one < at_s + 10.0 for one in starts_s) / 10.0 for at_s in range(31, 160)]
+    return f"{_admitted(booked)}; {_admitted(first)}; {max(waves) / CAPACITY_CPS:.2f}"
+
+
+def _admitted(returned: list[Outcome]) -> str:
+    admitted = sum(one.refused is None for one in returned)
+    return f"{admitted} of {len(returned)}"
+
+
+def _difference(one: Summary) -> float:
+    return one.difference.average if one.difference else 0.0
+
+
+def _shares(one: Summary) -> str:
+    total = sum(one.service.values())
+    return " ".join(f"{one.service[tenant] / total:.3f}" for tenant in sorted(one.service))
+
+
+def _service_between(outcome: Run, from_s: float, to_s: float) -> dict[str, float]:
+    return service_between(served_calls(outcome.outcomes), from_s, to_s)
+
+
+def _chat_ttft_p95(policy: str, name: str) -> float:
+    scenario = SCENARIOS[name]
+    outcome = run(scenario, policy)
+    found = quantiles(
+        one.ttft_s(outcome.ended_s)
+        for one in outcome.outcomes
+        if one.call.tenant.startswith("chat") and one.call.at_s >= scenario.warm_up_s
+    )
+    return found.p95 or 0.0

@@ -1,0 +1,74 @@
+"""Every figure of the simulator at full size, as Markdown tables, in about ten minutes of one core.
+
+    python -m benchmarks.verify_simulation [--traces DIR] [--seeds N] [SECTION ...]
+
+Sections: arena, jittered, bounds, routing, mooncake, groups, fairness, overload. ``--traces`` is
+the folder of the published traces (default ./traces); the sections that need one say so when it is
+not there. ``--seeds``: how many seeds the routing matrix is averaged over. Everything is simulated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+from benchmarks.simulation_tables import (
+    Row,
+    arena,
+    bounds,
+    fairness,
+    groups,
+    jittered,
+    mooncake,
+    overload,
+    routing,
+)
+from gateway.simulation.report.table import markdown_table
+
+
+def sections(folder: Path, seeds: int) -> dict[str, Callable[[], tuple[Row, list[Row]]]]:
+    return {
+        "arena": partial(arena, folder),
+        "jittered": partial(jittered, folder),
+        "bounds": bounds,
+        "routing": partial(routing, seeds),
+        "mooncake": partial(mooncake, folder),
+        "groups": groups,
+        "fairness": fairness,
+        "overload": overload,
+    }
+
+
+def report(folder: Path, seeds: int, wanted: list[str]) -> Iterator[str]:
+    for name, section in sections(folder, seeds).items():
+        if wanted and name not in wanted:
+            continue
+        started = time.thread_time()
+        try:
+            header, rows = section()
+        except FileNotFoundError as error:
+            yield f"### {name}\n\nNot run: there is no {error.filename}; name it with --traces.\n"
+            continue
+        took_s = time.thread_time() - started
+        yield f"### {name}\n\n{markdown_table(header, rows)}\n\nSimulated; {took_s:.0f} s of CPU.\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--traces", type=Path, default=Path("traces"))
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("section", nargs="*")
+    options = parser.parse_args()
+    unknown = set(options.section) - set(sections(options.traces, 1))
+    if unknown:
+        sys.exit(f"unknown section {unknown.pop()}; known: {', '.join(sections(Path(), 1))}")
+    for text in report(options.traces, options.seeds, options.section):
+        print(text, flush=True)
+
+
+if __name__ == "__main__":
+    main()
