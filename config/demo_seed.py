@@ -63,7 +63,7 @@ def seed(wish: Mapping[str, Any]) -> dict[str, Any]:
         "openai_base_url": f"{wish['base_url']}/v1",
         "operator": _operator(wish["known"].get("operator", {})),
         "tenants": [_tenant(tenant, known.get(tenant.slug, {})) for tenant in TENANTS],
-        "model": models[0],
+        "model": next(iter(models), ""),
         "models": models,
         "replicas": slugs,
     }

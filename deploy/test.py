@@ -8,12 +8,14 @@ SQLite; the tests that touch the database, browser aside, run once more on a Pos
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -62,25 +64,52 @@ def install_servers() -> None:
 
 def _steps(sqlite: Path, postgresql: Path) -> list[tuple[str, bool]]:
     ruff, mypy = (sys.executable, "-m", "ruff"), (sys.executable, "-m", "mypy", "--strict")
-    steps = [
-        ("lint", _passes(*ruff, "check", ".")),
-        ("format", _passes(*ruff, "format", "--check", "--quiet", ".")),
-        ("types", _passes(*mypy, *PACKAGES, "manage.py")),
-        ("tests on SQLite", _passes(*PYTEST, f"--junitxml={sqlite}")),
-    ]
-    with postgres_server() as server:
-        if server is not None:
-            selection = ("-m", "database", "--ignore=tests/browser", f"--junitxml={postgresql}")
-            passed = _passes(*PYTEST, *selection, DATABASE_URL=server.url)
-            steps.append(("tests on PostgreSQL", passed))
+    with _on_postgresql(postgresql) as second:
+        steps = [
+            ("lint", _passes(*ruff, "check", ".")),
+            ("format", _passes(*ruff, "format", "--check", "--quiet", ".")),
+            ("types", _passes(*mypy, *PACKAGES, "manage.py")),
+            ("tests on SQLite", _passes(*PYTEST, f"--junitxml={sqlite}")),
+        ]
+        if second is not None:
+            print("test: the tests of the database on PostgreSQL, which ran meanwhile", flush=True)
+            steps.append(("tests on PostgreSQL", second() == 0))
     return steps
 
 
-def _passes(*command: str, **extra_environment: str) -> bool:
+@contextlib.contextmanager
+def _on_postgresql(report: Path) -> Iterator[Callable[[], int] | None]:
+    """Starts the second run, on the other core, and gives what waits for its end, prints its words
+    and returns its status; None where there is no PostgreSQL."""
+    with postgres_server() as server, tempfile.TemporaryFile("w+") as words:
+        if server is None:
+            yield None
+            return
+        run = subprocess.Popen(
+            [*PYTEST, "-m", "database", "--ignore=tests/browser", f"--junitxml={report}"],
+            cwd=ROOT,
+            env={**os.environ, "DATABASE_URL": server.url},
+            stdout=words,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+        def finish() -> int:
+            status = run.wait()
+            words.seek(0)
+            print(words.read(), flush=True)
+            return status
+
+        try:
+            yield finish
+        finally:
+            run.kill()
+
+
+def _passes(*command: str) -> bool:
     words = [word for word in command[1:] if not word.startswith("--junitxml")]
     print(f"test: {' '.join(words)}", flush=True)
-    environment = {**os.environ, **extra_environment}
-    return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode == 0
+    return subprocess.run(command, cwd=ROOT, check=False).returncode == 0
 
 
 def _skipped(report: Path) -> list[str]:
