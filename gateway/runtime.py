@@ -25,6 +25,7 @@ from gateway.core.limits.demands import QuotaStore
 from gateway.data_plane import DataPlane
 from gateway.degradation import Degradation
 from gateway.heartbeat import Heartbeat, Pulse
+from gateway.ledger import rows
 from gateway.ledger.guard import HardBudgetGuard
 from gateway.ledger.ledger import Ledger
 from gateway.metrics import Metrics
@@ -39,7 +40,6 @@ from gateway.snapshot.holder import SnapshotHolder
 from gateway.stores.degraded import DegradingStore, shared_store
 from gateway.stores.memory import MemoryStore
 from gateway.summary import SummaryBuilder
-from tenants.services.ledger import insert_calls
 from tenants.snapshot import current_version
 
 LEDGER_STOP_S = 5.0
@@ -72,7 +72,7 @@ class Fairway:
         self.ledger = Ledger(
             settings.var_dir / "journal",
             self.active.close,
-            insert_calls,
+            rows.insert,
             self.bus.publish_from_thread,
             self.clock,
             spool_bytes=settings.ledger_spool_bytes,

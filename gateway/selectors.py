@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db.models import QuerySet
 
-from gateway.models import Alias, PolicyParameter, Pool, Replica
+from gateway.models import Alias, CallExplanation, PolicyParameter, Pool, Replica
 from tenants.errors import NotFound
 from tenants.wording import printable
 
@@ -53,3 +53,8 @@ def replica(slug: str) -> Replica:
 
 def parameters() -> QuerySet[PolicyParameter]:
     return PolicyParameter.objects.all()
+
+
+def explanation(call_id: str) -> CallExplanation | None:
+    """None: it was not kept, or no longer."""
+    return CallExplanation.objects.filter(call_id=call_id).first()

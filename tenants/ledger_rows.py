@@ -17,9 +17,8 @@ from django.db.models import CharField
 from gateway.core.records import AttemptRecord, CallRecord
 from tenants.models import LedgerAttempt, LedgerCall
 
-CALL_COLUMNS = tuple(
-    name for name in CallRecord.__struct_fields__ if name not in ("attempts", "arrived_at")
-)
+NOT_HERE = ("attempts", "arrived_at", "predicted_cached_tokens", "story")
+CALL_COLUMNS = tuple(name for name in CallRecord.__struct_fields__ if name not in NOT_HERE)
 ATTEMPT_COLUMNS = AttemptRecord.__struct_fields__
 _CALL_WIDTHS = {f.name: f.max_length for f in LedgerCall._meta.fields if isinstance(f, CharField)}
 _ATTEMPT_WIDTHS = {

@@ -16,6 +16,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from gateway.core.clock import SystemClock
+from gateway.services import explanations
 from tenants.actors import Actor
 from tenants.services import upkeep
 from workers import messages, selectors
@@ -77,6 +78,7 @@ def clean() -> None:
 def tenants_upkeep() -> None:
     upkeep.expire_credit(actor=Actor.system("upkeep"))
     upkeep.purge_ledger()
+    explanations.purge()
 
 
 async def _run_chunk(batch: Batch) -> bool:

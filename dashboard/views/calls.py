@@ -7,6 +7,7 @@ from django.shortcuts import render
 
 from dashboard.access import Viewer, page
 from dashboard.explain import explain, steps
+from gateway.control.decision_words import routing_of
 from tenants.errors import NotFound
 from tenants.selectors import ledger
 
@@ -43,6 +44,7 @@ def call(request: HttpRequest, viewer: Viewer, call_id: str) -> HttpResponse:
         "here": "calls",
         "call": row,
         "verdict": explain(row),
+        "routing": routing_of(call_id, for_operator=viewer.is_operator),
         "steps": bars,
         "span_s": max((row.duration_s, *(bar.end_s for bar in bars))) or 1.0,
         "refunded": max(0, row.reserved_tokens - row.prompt_tokens - row.completion_tokens),

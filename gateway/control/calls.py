@@ -10,6 +10,7 @@ from ninja import Path
 
 from gateway.active_calls import ActiveCall
 from gateway.control import explanation
+from gateway.control.decision_words import routing_of
 from gateway.control.live import running_gateway
 from gateway.control.schemas import AttemptShown, CallLive, CallTold
 from gateway.core.priority import PriorityClass
@@ -36,7 +37,7 @@ def tell_call(request: HttpRequest, call_id: Annotated[str, Path(max_length=80)]
     row = ledger.call(call_id)
     if not _may_see(principal, row.tenant):
         raise NotFound(f"There is no call {printable(call_id)}.", next_step="Check the id.")
-    return _ended(row)
+    return _ended(row, principal)
 
 
 def _may_see(principal: Principal, tenant: str) -> bool:
@@ -66,13 +67,14 @@ def _running(call: ActiveCall) -> CallTold:
     )
 
 
-def _ended(row: LedgerCall) -> CallTold:
+def _ended(row: LedgerCall, principal: Principal) -> CallTold:
     names = AttemptShown.model_fields
     return CallTold(
         call_id=row.call_id,
         tenant=row.tenant,
         status=row.outcome,
         explanation=explanation.of_ended(row),
+        routing=routing_of(row.call_id, for_operator=principal.operator),
         model=row.model,
         pool=row.pool,
         klass=PriorityClass(row.klass).label,

@@ -199,7 +199,9 @@ class CallLive(Schema):
 
 
 class CallTold(Schema):
-    """A call that runs has ``live``; one that has ended has ``record`` and ``attempts``."""
+    """A call that runs has ``live``; one that has ended has ``record`` and ``attempts``.
+    ``routing``: why it ran where it ran, where that was kept: for a week, of calls that failed or
+    were retried, and of one in a hundred others."""
 
     call_id: str
     tenant: str
@@ -211,3 +213,4 @@ class CallTold(Schema):
     live: CallLive | None = None
     record: CallShown | None = None
     attempts: list[AttemptShown] | None = None
+    routing: str | None = None

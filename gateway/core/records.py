@@ -9,6 +9,7 @@ import msgspec
 
 from gateway.core.priority import PriorityClass
 from gateway.core.reasons import Outcome, Reason
+from gateway.core.routing.decision import Decision
 
 
 class AttemptRecord(msgspec.Struct, frozen=True):
@@ -25,6 +26,12 @@ class AttemptRecord(msgspec.Struct, frozen=True):
     first_token_s: float | None = None
     received_tokens: int = 0
     rule: str = ""
+
+
+class CallStory(msgspec.Struct, frozen=True):
+    """Why a call went where it went: one decision per attempt, none for a call that was refused."""
+
+    decisions: tuple[Decision, ...] = ()
 
 
 class CallRecord(msgspec.Struct, frozen=True):
@@ -68,3 +75,5 @@ class CallRecord(msgspec.Struct, frozen=True):
     config_version: int = 0
     degraded: bool = False
     attempts: tuple[AttemptRecord, ...] = ()
+    predicted_cached_tokens: int = 0  # of the prompt, on the replica that it ran on
+    story: CallStory | None = None  # None: not kept

@@ -72,7 +72,7 @@ class Admission:
         harmless."""
         order = call.placed
         usage = call.charged_usage()
-        actual = None if usage is None else _charges(order, usage, demands)
+        actual = None if usage is None else _charges(order, call.priced(usage), demands)
         self._background.spawn(f"settle {call.call_id}", self._store.settle(call.call_id, actual))
 
 

@@ -61,7 +61,7 @@ class Attempts:
 
     async def run(self, call: Call, lease: Lease, talk: Conversation) -> UpstreamError | None:
         """One attempt under ``lease``. Returns the replica's failure; all else is raised."""
-        call.begin_attempt(lease.grant.replica, lease.grant.queued_s)
+        call.begin_attempt(lease.grant)
         try:
             with self._recorded(call, lease):
                 replica = self._replica(call)
@@ -75,7 +75,8 @@ class Attempts:
         finally:
             if call.accepted and lease.usage is None and not lease.refund:
                 count = call.placed.count.size
-                lease.usage = Usage(count.input_tokens, 0, call.received_tokens)
+                cached = call.predicted_cached_tokens
+                lease.usage = Usage(count.input_tokens, cached, call.received_tokens)
         return None
 
     def _replica(self, call: Call) -> SupervisedReplica:

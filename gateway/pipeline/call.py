@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from gateway.active_calls.table import ActiveCall
 from gateway.auth import Principal
 from gateway.core.caches.prefix_chain import NO_PREFIX, PrefixChain
-from gateway.core.dispatch.effects import Usage
+from gateway.core.dispatch.effects import Grant, Usage
 from gateway.core.errors import CallError, Interrupted
 from gateway.core.limits.demands import Reservation
 from gateway.core.reasons import Outcome, Reason
 from gateway.core.records import AttemptRecord
+from gateway.core.routing.decision import Decision
 from gateway.pipeline.call_clock import CallClock
 from gateway.pipeline.classify import Route
 from gateway.pipeline.counting import Count
@@ -67,6 +68,7 @@ class Call:
     received_tokens: int = 0
     usage: Usage | None = None  # as the replica reported
     attempts: list[AttemptRecord] = field(default_factory=list)
+    decisions: list[Decision] = field(default_factory=list)  # one per attempt
     outcome: Outcome | None = None
     reason: Reason | None = None
     status: int = 0
@@ -95,12 +97,19 @@ class Call:
         """The caller has received content: no retry any more."""
         return self.has_content and self.body is not None and self.body.stream
 
-    def begin_attempt(self, replica: str, queued_s: float) -> None:
+    @property
+    def predicted_cached_tokens(self) -> int:
+        """Of the prompt, on the replica that runs it now or ran it last."""
+        return self.decisions[-1].predicted_cached_tokens if self.decisions else 0
+
+    def begin_attempt(self, grant: Grant) -> None:
         self.clock.dispatched(self.clock.now())
-        self.replica = replica
-        self.queued_s = queued_s
+        self.replica = grant.replica
+        self.queued_s = grant.queued_s
+        if grant.decision is not None:
+            self.decisions.append(grant.decision)
         self.forget_attempt()
-        self.entry.dispatched(replica)
+        self.entry.dispatched(grant.replica)
 
     def forget_attempt(self) -> None:
         """What an attempt received was never relayed and counts for nobody."""
@@ -128,7 +137,15 @@ class Call:
             return self.usage
         if not self.accepted:
             return None
-        return Usage(self.placed.count.size.input_tokens, 0, self.received_tokens)
+        tokens, cached = self.placed.count.size.input_tokens, self.predicted_cached_tokens
+        return Usage(tokens, min(cached, tokens), self.received_tokens)
+
+    def priced(self, usage: Usage) -> Usage:
+        """``usage`` with as much cached input as the best replica of the pool was expected to hold:
+        what a caller pays does not depend on where we routed it."""
+        best = self.decisions[-1].best_cached_tokens if self.decisions else 0
+        cached = min(max(usage.cached_tokens, best), usage.input_tokens)
+        return Usage(usage.input_tokens, cached, usage.output_tokens)
 
     def _interrupted(self) -> Outcome:
         if self.clock.dispatch_s is not None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from zlib import crc32
+
 from gateway.core.cost import price_microcredits, service_cost
 from gateway.core.dispatch.effects import Usage
 from gateway.core.priority import PriorityClass
 from gateway.core.reasons import Outcome, Reason
-from gateway.core.records import CallRecord
+from gateway.core.records import CallRecord, CallStory
 from gateway.pipeline.call import Call
 
+SAMPLED_ONE_OF = 100
 NOTHING = Usage(0, 0, 0)
 
 
@@ -59,11 +62,22 @@ def record_of(call: Call) -> CallRecord:
         config_version=call.config_version,
         degraded=call.reservation.degraded if call.reservation else False,
         attempts=tuple(call.attempts),
+        predicted_cached_tokens=call.predicted_cached_tokens,
+        story=CallStory(tuple(call.decisions)) if _is_kept(call) else None,
     )
+
+
+def _is_kept(call: Call) -> bool:
+    """The story of a call that was refused, failed or retried, and of one in a hundred others."""
+    if call.order is None:
+        return False
+    if call.outcome is not Outcome.COMPLETED or len(call.attempts) > 1:
+        return True
+    return crc32(call.call_id.encode()) % SAMPLED_ONE_OF == 0
 
 
 def _price(call: Call, usage: Usage) -> int:
     if call.order is None:
         return 0
-    prices = call.order.route.pool.prices
+    prices, usage = call.order.route.pool.prices, call.priced(usage)
     return price_microcredits(prices, usage.input_tokens, usage.cached_tokens, usage.output_tokens)

@@ -38,15 +38,23 @@ def _refusal_headers(call: Call, error: CallError) -> Headers:
 
 
 def _labels(call: Call) -> dict[str, str]:
-    usage = call.usage
-    hit = usage.cached_tokens / usage.input_tokens if usage and usage.input_tokens else None
     labels = CallLabels(
         call.call_id,
         call.request_id,
         klass=call.order.route.klass if call.order else None,
         replica=call.replica or None,
         queue_s=call.queued_s,
-        prefix_hit_ratio=hit,
+        prefix_hit_ratio=_prefix_hit_ratio(call),
     )
     buckets = call.reservation.buckets if call.reservation else ()
     return {**call_headers(labels), **ratelimit_headers(buckets)}
+
+
+def _prefix_hit_ratio(call: Call) -> float | None:
+    """As reported; as predicted while nothing is reported, which is when a stream begins."""
+    usage = call.usage
+    if usage is not None:
+        return usage.cached_tokens / usage.input_tokens if usage.input_tokens else None
+    if not call.decisions or call.order is None:
+        return None
+    return call.predicted_cached_tokens / max(1, call.order.count.size.input_tokens)

@@ -14,7 +14,7 @@ corrects it by what the replica reports.
 What is forgotten: everything of a replica that was removed, restarted or went down.
 
 Invariants: bits and LRU lists say the same; blocks over all replicas <= ``budget_blocks``, which
-bounds the memory (about 340 bytes per block and replica, measured). The index knows hashes, no
+bounds the memory (at most 400 bytes per block and replica, measured). The index knows hashes, no
 text. Units: blocks, tokens.
 """
 
@@ -32,7 +32,7 @@ from gateway.core.caches.slot_prefixes import SlotPrefixes
 
 UNKNOWN_CAPACITY = 31_250
 LEAST_CAPACITY = 64
-BLOCK_BYTES = 340
+BLOCK_BYTES = 400
 BUDGET_BYTES = 256 * 1024 * 1024
 MOST_SESSIONS = 65_536
 USUAL_BLOCK_TOKENS = 64.0

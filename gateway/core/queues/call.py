@@ -74,6 +74,11 @@ class CallQueue(Protocol):
         which rule; ``head`` itself if there is none."""
         ...
 
+    def tags_of(self, tenant: str) -> tuple[float, float] | None:
+        """Start tag of the flow and virtual time; None: the policy has none, or not of this
+        tenant."""
+        ...
+
     def dispatch(self, call: QueuedCall) -> Charge:
         """The call leaves for a slot: its estimate is charged and its tenant is held."""
         ...

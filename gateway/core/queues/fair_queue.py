@@ -111,6 +111,10 @@ class StartTimeFairQueue:
         """F_f of every flow that is remembered."""
         return {tenant: flow.tag for tenant, flow in self._flows.items()}
 
+    def tags_of(self, tenant: str) -> tuple[float, float] | None:
+        flow = self._flows.get(tenant)
+        return None if flow is None else (flow.tag, self._virtual_time)
+
     def lanes(self) -> dict[Lane, int]:
         counts = dict.fromkeys(self._heaps, 0)
         for flow in self._flows.values():

@@ -44,6 +44,9 @@ class FifoQueue:
     def nearer(self, head: QueuedCall, locality: Locality) -> tuple[QueuedCall, Liberty]:
         return head, Liberty.NONE
 
+    def tags_of(self, tenant: str) -> tuple[float, float] | None:
+        return None
+
     def dispatch(self, call: QueuedCall) -> Charge:
         self.discard(call)
         return Charge(call.ticket.tenant, 1.0, call.cost)

@@ -20,7 +20,8 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
 
 class Decision(msgspec.Struct, frozen=True):
     """``rule``: which of the policy's rules decided. ``best_cached_tokens``: what the best holder
-    of the pool holds, wherever the call ran."""
+    of the pool holds, wherever the call ran. The rest tells of the queue: tags are service tokens
+    per unit of weight."""
 
     policy: str
     rule: str
@@ -31,3 +32,9 @@ class Decision(msgspec.Struct, frozen=True):
     bound_tokens: float | None = None
     predicted_cached_tokens: int = 0
     best_cached_tokens: int = 0
+    waited_s: float = 0.0
+    class_rule: str = ""  # see class_order
+    liberty: str = ""  # see locality
+    start_tag: float | None = None  # of its flow, before its charge
+    virtual_time: float | None = None
+    waiting_calls: int = 0  # of its class, itself included
