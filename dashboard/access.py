@@ -54,6 +54,10 @@ class Viewer:
         """A viewer only looks."""
         return self.role in {Role.OWNER, Role.MEMBER}
 
+    @property
+    def is_owner(self) -> bool:
+        return self.role == Role.OWNER
+
 
 View = Callable[..., HttpResponse]
 

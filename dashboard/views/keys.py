@@ -1,8 +1,11 @@
-"""A tenant's API keys: create (the secret is shown once), disable, enable, rotate."""
+"""A tenant's API keys: create (the secret is shown once), disable, enable, rotate.
+
+A key that may manage the organization is an owner's business, as in the control API.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from django.conf import settings
 from django.contrib import messages
@@ -19,6 +22,9 @@ from gateway.core.priority import PriorityClass
 from tenants.errors import NotFound, TenancyError
 from tenants.models import AuditEntry
 from tenants.models.keys import Scope
+from tenants.permissions import Action, require
+from tenants.principals import of_account
+from tenants.selectors.keys import key as key_row
 from tenants.selectors.keys import keys_of
 from tenants.selectors.organizations import organization
 from tenants.services import keys as services
@@ -36,10 +42,10 @@ def keys(request: HttpRequest, viewer: Viewer) -> HttpResponse:
     _require_writer(viewer)
     form = KeyForm(request.POST)
     if form.is_valid():
+        terms = form.terms()
         try:
-            issued = services.create(
-                slug=viewer.tenant, terms=form.terms(), actor=actor_of(request)
-            )
+            _require_for_scopes(request, viewer, terms.scopes)
+            issued = services.create(slug=viewer.tenant, terms=terms, actor=actor_of(request))
         except TenancyError as error:
             add_refusal(form, error)
         else:
@@ -54,6 +60,7 @@ def rotate(request: HttpRequest, viewer: Viewer, key_id: str) -> HttpResponse:
     _require_writer(viewer)
     assert viewer.tenant is not None
     try:
+        _require_for_key(request, viewer, key_id)
         issued = services.rotate(slug=viewer.tenant, key_id=key_id, actor=actor_of(request))
     except NotFound as error:
         raise Http404(error.message) from error
@@ -84,6 +91,7 @@ def _switch(
 ) -> HttpResponse:
     _require_writer(viewer)
     try:
+        _require_for_key(request, viewer, key_id)
         service(slug=viewer.tenant, key_id=key_id, actor=actor_of(request))
     except NotFound as error:
         raise Http404(error.message) from error
@@ -99,6 +107,21 @@ def _require_writer(viewer: Viewer) -> None:
         raise PermissionDenied(
             "Viewers only look. An owner of the organization can make you a member."
         )
+
+
+def _require_for_key(request: HttpRequest, viewer: Viewer, key_id: str) -> None:
+    assert viewer.tenant is not None
+    _require_for_scopes(request, viewer, key_row(viewer.tenant, key_id).scopes)
+
+
+def _require_for_scopes(request: HttpRequest, viewer: Viewer, scopes: Collection[str]) -> None:
+    """Raises NotAllowed."""
+    assert viewer.tenant is not None
+    assert request.user.pk is not None
+    principal = of_account(request.user.pk, viewer.username)
+    manages = Scope.MANAGE in scopes
+    action = Action.MANAGE_MANAGEMENT_KEYS if manages else Action.MANAGE_KEYS
+    require(principal, action, viewer.tenant)
 
 
 def _list(request: HttpRequest, viewer: Viewer, form: KeyForm, status: int = 200) -> HttpResponse:

@@ -78,6 +78,22 @@ def test_a_viewer_only_looks(cast: factories.Cast) -> None:
     assert not ApiKey.objects.exists()
 
 
+def test_a_key_that_manages_is_an_owners(client_of: ClientOf, cast: factories.Cast) -> None:
+    """S16: a member gets no more by the pages than by the control API."""
+    member = Client()
+    user = factories.member("acme", "max", "member")
+    member.force_login(user, "allauth.account.auth_backends.AuthenticationBackend")
+    assert "manage:" not in member.get("/keys/").content.decode()
+    assert member.post("/keys/", FORM | {"scopes": ["inference", "manage"]}).status_code == 422
+    assert not ApiKey.objects.exists()
+    assert client_of("alice").post("/keys/", FORM | {"scopes": ["manage"]}).status_code == 201
+    key = ApiKey.objects.get()
+    for act in ("rotate", "disable"):
+        answer = member.post(f"/keys/{key.key_id}/{act}/", follow=True).content.decode()
+        assert "A member may not manage management keys." in answer
+    assert ApiKey.objects.get().enabled
+
+
 @pytest.mark.parametrize(
     "change", [{"label": ""}, {"scopes": []}, {"scopes": ["root"]}, {"highest_class": "vip"}]
 )
