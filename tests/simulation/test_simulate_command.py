@@ -63,6 +63,13 @@ def test_mistakes_end_with_one_line_that_says_what_to_do(arguments: list[str], s
         simulate(*arguments)
 
 
+def test_report_that_cannot_be_written_says_so(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    arguments = ("--scenario=short_calls", "--policy=direct", "--seconds=1")
+    with pytest.raises(CommandError, match="name another --out"):
+        simulate(*arguments, f"--out={tmp_path / 'file'}")
+
+
 def test_malformed_trace_names_line_and_column(tmp_path: Path) -> None:
     path = tmp_path / "bad.csv"
     path.write_text("t_s,client,input_tokens,output_tokens\n0,a,10,x\n")

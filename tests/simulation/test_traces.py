@@ -109,5 +109,16 @@ def test_bad_date_names_its_line(tmp_path: Path) -> None:
         read_trace(written(tmp_path, text))
 
 
+def test_damaged_gzip_and_foreign_bytes_name_their_line(tmp_path: Path) -> None:
+    cut = tmp_path / "cut.csv.gz"
+    cut.write_bytes(gzip.compress((BURSTGPT + "45,GPT-4,1,1,2,x\n" * 9_000).encode())[:200])
+    with pytest.raises(TraceError, match=r"cut.csv.gz, line \d+: the gzip file is damaged"):
+        read_trace(cut)
+    foreign = tmp_path / "foreign.csv"
+    foreign.write_bytes(BURSTGPT.encode("utf-16"))
+    with pytest.raises(TraceError, match=r"foreign.csv, line 1: not UTF-8 text"):
+        read_trace(foreign)
+
+
 def test_every_format_is_recognised_by_a_file_of_its_own() -> None:
     assert set(TRACE_FORMATS) == {"mooncake", "qwen", "azure", "burstgpt", "servegen"}

@@ -83,7 +83,14 @@ class Command(BaseCommand):
                 f"There is no {error.filename}. Put the file there, or name its folder with"
                 " --traces or FAIRWAY_TRACES (docs/simulation.md says where traces come from)."
             ) from error
-        self._say(cells, options)
+        except KeyboardInterrupt:
+            raise CommandError("Stopped. --seconds makes a run shorter.") from None
+        try:
+            self._say(cells, options)
+        except OSError as error:
+            raise CommandError(
+                f"{error.filename}: {error.strerror}; name another --out."
+            ) from error
 
     def _run(self, known: dict[str, Scenario], options: dict[str, Any]) -> list[Cell]:
         policies = _policies(options["policy"])

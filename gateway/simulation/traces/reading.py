@@ -12,6 +12,7 @@ import gzip
 import io
 import json
 import math
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -68,33 +69,46 @@ class Row:
 
 def csv_rows(path: Path, columns: tuple[str, ...]) -> Iterator[Row]:
     """The columns must be in the header; others may be."""
-    with _text(path) as lines:
-        reader = csv.DictReader(lines)
-        missing = [column for column in columns if column not in (reader.fieldnames or ())]
-        if missing:
-            raise TraceError(path, 1, missing[0], "not in the header")
+    reader = csv.DictReader(_lines(path))
+    missing = [column for column in columns if column not in (reader.fieldnames or ())]
+    if missing:
+        raise TraceError(path, 1, missing[0], "not in the header")
+    try:
         for values in reader:
             yield Row(path, reader.line_num, values)
+    except csv.Error as error:
+        raise TraceError(path, reader.line_num, "", str(error)) from None
 
 
 def json_rows(path: Path) -> Iterator[Row]:
-    with _text(path) as lines:
-        for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
-            try:
-                values = json.loads(line)
-            except json.JSONDecodeError as error:
-                raise TraceError(path, number, str(error.colno), error.msg) from None
-            if not isinstance(values, dict):
-                raise TraceError(path, number, "1", "a JSON object is expected")
-            yield Row(path, number, values)
+    for number, line in enumerate(_lines(path), start=1):
+        if not line.strip():
+            continue
+        try:
+            values = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise TraceError(path, number, str(error.colno), error.msg) from None
+        if not isinstance(values, dict):
+            raise TraceError(path, number, "1", "a JSON object is expected")
+        yield Row(path, number, values)
 
 
 def header(path: Path) -> str:
     """The first line."""
+    return next(_lines(path), "").strip()
+
+
+def _lines(path: Path) -> Iterator[str]:
+    number = 0
     with _text(path) as lines:
-        return lines.readline().strip()
+        try:
+            for line in lines:
+                number += 1
+                yield line
+        except UnicodeDecodeError:
+            raise TraceError(path, number + 1, "", "not UTF-8 text") from None
+        except (gzip.BadGzipFile, zlib.error, EOFError):
+            raise TraceError(path, number + 1, "", "the gzip file is damaged here") from None
 
 
 def _text(path: Path) -> io.TextIOBase:
