@@ -9,16 +9,25 @@ from gateway.core.queues.lane import ANYWHERE
 from tests.core.factories import BATCH, INTERACTIVE, STANDARD, config, ticket
 
 
-def heads(*classes: PriorityClass, waited_s: float = 0.0) -> dict[PriorityClass, QueuedCall]:
-    return {
-        klass: QueuedCall(ticket("a", klass), ANYWHERE, klass, 1000.0 - waited_s, 1e9, 1.0)
+class Waiting(dict[PriorityClass, QueuedCall]):
+    """Implements ``Heads``."""
+
+    def oldest_s(self, klass: PriorityClass) -> float | None:
+        return self[klass].queued_s if klass in self else None
+
+
+def heads(*classes: PriorityClass, waited_s: float = 0.0) -> Waiting:
+    return Waiting(
+        (klass, QueuedCall(ticket("a", klass), ANYWHERE, klass, 1000.0 - waited_s, 1e9, 1.0))
         for klass in classes
-    }
+    )
 
 
-def dispatch(
-    order: ClassOrder, waiting: dict[PriorityClass, QueuedCall], times: int
-) -> list[tuple[str, str]]:
+def together(*waiting: Waiting) -> Waiting:
+    return Waiting(item for each in waiting for item in each.items())
+
+
+def dispatch(order: ClassOrder, waiting: Waiting, times: int) -> list[tuple[str, str]]:
     served = []
     for _ in range(times):
         choice = order.choose(waiting, 1000.0)
@@ -35,7 +44,7 @@ def test_the_highest_class_with_a_head_goes() -> None:
 
 
 def test_nothing_waits() -> None:
-    assert ClassOrder(config()).choose({}, 0.0) is None
+    assert ClassOrder(config()).choose(Waiting(), 0.0) is None
 
 
 def test_waiting_batch_gets_exactly_every_twentieth_dispatch() -> None:
@@ -54,19 +63,21 @@ def test_batch_saves_nothing_up_while_it_does_not_wait() -> None:
 
 
 def test_an_aged_standard_head_gets_one_of_ten() -> None:
-    waiting = heads(INTERACTIVE) | heads(STANDARD, waited_s=30.0)
+    waiting = together(heads(INTERACTIVE), heads(STANDARD, waited_s=30.0))
     served = dispatch(ClassOrder(config()), waiting, 31)
     aged_at = [number for number, entry in enumerate(served, 1) if entry[1] == "aged"]
     assert aged_at == [1, 11, 21, 31]
 
 
 def test_a_standard_head_is_not_aged_before_thirty_seconds() -> None:
-    waiting = heads(INTERACTIVE) | heads(STANDARD, waited_s=29.9)
+    waiting = together(heads(INTERACTIVE), heads(STANDARD, waited_s=29.9))
     assert {entry[1] for entry in dispatch(ClassOrder(config()), waiting, 20)} == {"strict"}
 
 
 def test_aged_heads_of_both_classes_share_the_tenth_the_oldest_first() -> None:
-    waiting = heads(INTERACTIVE) | heads(STANDARD, waited_s=31.0) | heads(BATCH, waited_s=121.0)
+    waiting = together(
+        heads(INTERACTIVE), heads(STANDARD, waited_s=31.0), heads(BATCH, waited_s=121.0)
+    )
     served = dispatch(ClassOrder(config()), waiting, 10)
     assert [entry for entry in served if entry[1] == "aged"] == [("batch", "aged")]
 
@@ -92,5 +103,5 @@ class TestHeldBack:
 
 def test_zero_turns_the_exceptions_off() -> None:
     order = ClassOrder(config(batch_every=0, aged_every=0))
-    waiting = heads(INTERACTIVE) | heads(STANDARD, BATCH, waited_s=500.0)
+    waiting = together(heads(INTERACTIVE), heads(STANDARD, BATCH, waited_s=500.0))
     assert {entry[1] for entry in dispatch(order, waiting, 60)} == {"strict"}

@@ -35,7 +35,6 @@ Units: monotonic seconds, service tokens. Source: algorithms of the modules that
 from __future__ import annotations
 
 import random
-from itertools import count
 
 from gateway.core.dispatch import refusals
 from gateway.core.dispatch.bookings import Bookings
@@ -44,7 +43,6 @@ from gateway.core.dispatch.drain_rate import DrainRate
 from gateway.core.dispatch.effects import (
     Effect,
     Failure,
-    Grant,
     PoolConfig,
     PoolView,
     Preempt,
@@ -54,7 +52,8 @@ from gateway.core.dispatch.effects import (
     Ticket,
     Usage,
 )
-from gateway.core.dispatch.lease import Lease, estimated_cost
+from gateway.core.dispatch.lease import estimated_cost
+from gateway.core.dispatch.placement import Hears, Placement, Pool
 from gateway.core.dispatch.pool_view import view_of
 from gateway.core.dispatch.returning import ReturningFlows
 from gateway.core.dispatch.running import RunningCalls
@@ -62,10 +61,7 @@ from gateway.core.dispatch.shedding import Shedding
 from gateway.core.dispatch.start_rule import StartRule
 from gateway.core.priority import PriorityClass
 from gateway.core.queues.call import QueuedCall
-from gateway.core.queues.class_order import Choice
-from gateway.core.queues.locality import Liberty, Locality
 from gateway.core.queues.waiting import WaitingCalls
-from gateway.core.routing.replica import Replica
 from gateway.core.routing.roster import Roster
 from gateway.core.routing.router import Router
 
@@ -84,9 +80,13 @@ class Dispatcher:
         self._bookings = Bookings()
         self._shedding = Shedding(config, self._waiting.load, self._rate, self._bookings)
         self._conversations = Conversations()
+        self._placement = Placement(
+            config,
+            Pool(self._waiting, self._running, self._roster, self._router, self._start),
+            Hears(self._rate, self._shedding, self._conversations),
+        )
         self._draining = False
         self._now_s = now_s
-        self._grant_ids = count(1)
 
     # Events
 
@@ -240,7 +240,10 @@ class Dispatcher:
 
     def _proceed(self, now_s: float) -> list[Effect]:
         """After every event."""
-        effects = self._expire(now_s) + self._give_out(now_s) + self._preempt(now_s)
+        effects = self._expire(now_s)
+        effects += self._placement.give_out(now_s)
+        if self._running.preemption.due(now_s):
+            effects += self._preempt(now_s)
         saturated = len(self._waiting) > 0 and not self._roster.free
         self._rate.tell(now_s, saturated=saturated)
         return effects
@@ -252,76 +255,10 @@ class Dispatcher:
             self._waiting.discard(call.ticket.call_id)
             after_s = self._shedding.booked_s(call, now_s)
             effects.append(refusals.expired(call, now_s, after_s))
-        for tenant, klass in self._returning.over(now_s):
-            self._waiting.queue(klass).let_go(tenant)
+        if self._returning:
+            for tenant, klass in self._returning.over(now_s):
+                self._waiting.queue(klass).let_go(tenant)
         return effects
-
-    def _give_out(self, now_s: float) -> list[Effect]:
-        effects: list[Effect] = []
-        free = self._roster.free
-        while free and len(self._waiting):
-            held = self._running.holdback.held(self._waiting.load, now_s)
-            choice = self._waiting.choose(free, now_s, held, self._is_at_share)
-            if choice is None:
-                break
-            choice, liberty = self._waiting.nearer(choice, self._locality)
-            effects.append(self._grant(choice, liberty, now_s))
-        return effects
-
-    @property
-    def _locality(self) -> Locality:
-        return Locality(
-            self._router.index,
-            self._roster.free,
-            self._config.look_ahead_calls,
-            self._config.quantum_tokens,
-            self._is_at_share,
-        )
-
-    def _grant(self, choice: Choice, liberty: Liberty, now_s: float) -> Grant:
-        call, ticket = choice.call, choice.call.ticket
-        placing = self._router.choose(
-            ticket, self._open_to(call), lambda: self._roster.admitted(call.lane), now_s
-        )
-        replica, uncached = placing.replica, placing.uncached_tokens
-        lease = Lease(
-            call,
-            replica,
-            self._waiting.dispatch(choice),
-            uncached,
-            self._waiting.charge_below(ticket, call.cost),
-            now_s,
-            replica.unstarted_prompt_tokens,
-            spared=choice.rule == "batch_share",
-        )
-        grant_id = next(self._grant_ids)
-        self._router.dispatched(grant_id, placing, ticket, now_s)
-        opened_by = self._start.opened_by(replica)
-        replica.take(grant_id, uncached + ticket.output_tokens, uncached)
-        self._running.granted(grant_id, lease)
-        self._roster.refresh(replica)
-        self._rate.dispatched(ticket.klass, call.cost, now_s)
-        self._shedding.dispatched(ticket.klass, now_s)
-        self._conversations.served(ticket, now_s)
-        rule = f"{choice.rule}/{self._config.queue}/{self._config.routing}/{opened_by}"
-        if liberty is not Liberty.NONE:
-            rule += f"/{liberty}"
-        waited_s = now_s - call.queued_s
-        return Grant(ticket.call_id, grant_id, replica.slug, waited_s, rule, placing.decision)
-
-    def _is_at_share(self, call: QueuedCall) -> bool:
-        """On every open replica that it may use, its tenant holds its share of the batch."""
-        share = self._running.share
-        return share.applies_to(call) and all(
-            share.exceeds(replica, call) for replica in self._roster.candidates(call.lane)
-        )
-
-    def _open_to(self, call: QueuedCall) -> list[Replica]:
-        candidates = self._roster.candidates(call.lane)
-        share = self._running.share
-        if len(candidates) == 1 or not share.applies_to(call):
-            return candidates
-        return [each for each in candidates if not share.exceeds(each, call)] or candidates
 
     def _preempt(self, now_s: float) -> list[Effect]:
         head = self._interactive_head
@@ -378,6 +315,7 @@ class Dispatcher:
             self._running.renew_holds(iter(self._returning))
         self._waiting.configure(config)
         self._start.config = self._shedding.config = self._config = config
+        self._placement.config = config
         opened = self._roster.configure(config.replicas)
         self._running.configure(config, now_s)
         self._roster.refresh_all()

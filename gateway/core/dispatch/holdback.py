@@ -70,7 +70,9 @@ class Holdback:
         ratio = self.config.holdback_ratio[limited]
         if ratio >= 1.0:
             return False
-        used = sum(len(calls) for klass, calls in self._in_flight.items() if klass >= limited)
+        used = len(self._in_flight[PriorityClass.BATCH])
+        if limited is PriorityClass.STANDARD:
+            used += len(self._in_flight[PriorityClass.STANDARD])
         return used >= math.ceil(ratio * self.slots)
 
     def _higher_since_s(self, limited: PriorityClass, load: QueueLoad, now_s: float) -> float:

@@ -40,6 +40,10 @@ class Preemption:
         self._taking: int | None = None
         self._looked_s = -LOOK_EVERY_S
 
+    def due(self, now_s: float) -> bool:
+        """Time to look for a victim, if an interactive head waits."""
+        return self.possible and now_s >= self._looked_s + LOOK_EVERY_S
+
     @property
     def possible(self) -> bool:
         return bool(self._may_go) and self._taking is None
@@ -70,20 +74,17 @@ class Preemption:
 
     def next_s(self, head: QueuedCall | None, now_s: float) -> float | None:
         """When the head will have waited long enough; None: nothing can come of it."""
-        if head is None or not self._may_go or self._taking is not None:
+        if head is None or not self.possible:
             return None
         due_s = head.queued_s + self.config.preempt_after_s
-        return due_s if due_s > now_s else None
+        looked = self._looked_s >= due_s
+        return None if looked else max(due_s, self._looked_s + LOOK_EVERY_S)
 
     def victim(self, head: QueuedCall, now_s: float) -> tuple[int, Lease] | None:
         """Whom to take back for ``head``, which no replica is open for. It counts as taken."""
-        if not self._may_go or self._taking is not None:
-            return None
-        if now_s < head.queued_s + self.config.preempt_after_s:
-            return None
-        if now_s < self._looked_s + LOOK_EVERY_S:
-            return None
         self._looked_s = now_s
+        if not self.possible or now_s < head.queued_s + self.config.preempt_after_s:
+            return None
         least: tuple[int, Lease] | None = None
         for grant_id, lease in self._may_go.items():
             if self._serves(lease, head) and (

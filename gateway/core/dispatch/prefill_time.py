@@ -45,11 +45,8 @@ class PrefillTime:
         if predicted_s is not None and time_s < predicted_s:
             self._scale = max(1.0, self._scale / _DRIFT)
         self._samples += 1
-        for name, value in (
-            ("_weight", 1.0),
-            ("_x", tokens),
-            ("_y", time_s),
-            ("_xx", tokens * tokens),
-            ("_xy", tokens * time_s),
-        ):
-            setattr(self, name, _FADE * getattr(self, name) + value)
+        self._weight = _FADE * self._weight + 1.0
+        self._x = _FADE * self._x + tokens
+        self._y = _FADE * self._y + time_s
+        self._xx = _FADE * self._xx + tokens * tokens
+        self._xy = _FADE * self._xy + tokens * time_s

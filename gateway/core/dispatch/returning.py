@@ -30,6 +30,9 @@ class ReturningFlows:
         while self._holds and self._holds[0][0] <= now_s:
             yield self._holds.popleft()[1]
 
+    def __bool__(self) -> bool:
+        return bool(self._holds)
+
     def __iter__(self) -> Iterator[FlowKey]:
         return (flow for _, flow in self._holds)
 

@@ -21,8 +21,9 @@ Times are monotonic seconds. It knows classes and heads, neither flows nor repli
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Set
 from dataclasses import dataclass
+from typing import Protocol
 
 from gateway.core.dispatch.effects import PoolConfig
 from gateway.core.priority import PriorityClass
@@ -30,7 +31,15 @@ from gateway.core.queues.call import QueuedCall
 
 _MAY_AGE = (PriorityClass.STANDARD, PriorityClass.BATCH)
 
-Heads = Mapping[PriorityClass, QueuedCall]  # only the classes that have one
+
+class Heads(Protocol):
+    """Of the classes that have one. Asked for one class only when it matters."""
+
+    def get(self, klass: PriorityClass, /) -> QueuedCall | None: ...
+
+    def oldest_s(self, klass: PriorityClass) -> float | None:
+        """Since when a call of the class has waited; its head is not older."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +58,15 @@ class ClassOrder:
         self, heads: Heads, now_s: float, held: Set[PriorityClass] = frozenset()
     ) -> Choice | None:
         """Changes nothing: the caller reports the dispatch. ``held``: classes held back."""
-        if not heads:
-            return None
         if (batch := self._batch_due(heads)) is not None:
             return Choice(batch, "batch_share")
         aged = self._oldest_aged(heads, now_s)
         if aged is not None:
             return Choice(aged, "aged")
-        first = min(heads)  # a class that is held back is never above one that is not
-        return None if first in held else Choice(heads[first], "strict")
+        for klass in PriorityClass:
+            if klass not in held and (head := heads.get(klass)) is not None:
+                return Choice(head, "strict")
+        return None
 
     def dispatched(self, choice: Choice, *, batch_waits: bool) -> None:
         """``batch_waits``: a batch call still waits after this dispatch."""
@@ -76,9 +85,13 @@ class ClassOrder:
         every = self.config.aged_every
         if every <= 0 or self._since_aged < every - 1:
             return None
-        aged = [
-            heads[klass]
-            for klass in _MAY_AGE
-            if klass in heads and now_s - heads[klass].queued_s >= self.config.aged_after_s[klass]
-        ]
+        aged = [head for klass in _MAY_AGE if (head := self._aged(heads, klass, now_s)) is not None]
         return min(aged, key=lambda call: call.queued_s, default=None)
+
+    def _aged(self, heads: Heads, klass: PriorityClass, now_s: float) -> QueuedCall | None:
+        before_s = now_s - self.config.aged_after_s[klass]
+        oldest_s = heads.oldest_s(klass)
+        if oldest_s is None or oldest_s > before_s:
+            return None
+        head = heads.get(klass)
+        return head if head is not None and head.queued_s <= before_s else None

@@ -8,6 +8,7 @@ Invariant: a call is in all parts or in none; ``len`` counts the calls that wait
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Set
 from dataclasses import replace
 from itertools import count
@@ -22,7 +23,35 @@ from gateway.core.queues.load import QueueLoad
 from gateway.core.queues.locality import Liberty, Locality
 from gateway.core.queues.registry import queue_policy
 
+_SLACK = 64
 _AGAIN_FROM = -(2**62)  # calls that ask again draw from here: before every first-time call
+
+
+class _Heads:
+    """Implements ``Heads``: looked for when asked for, once."""
+
+    __slots__ = ("_found", "_free", "_passes_over", "_waiting")
+
+    def __init__(
+        self,
+        waiting: WaitingCalls,
+        free: Set[str],
+        passes_over: Callable[[QueuedCall], bool] | None,
+    ) -> None:
+        self._waiting = waiting
+        self._free = free
+        self._passes_over = passes_over
+        self._found: dict[PriorityClass, QueuedCall | None] = {}
+
+    def get(self, klass: PriorityClass, /) -> QueuedCall | None:
+        if klass not in self._found:
+            queue = self._waiting.queue(klass)
+            head = queue.head(self._free, self._passes_over) if len(queue) else None
+            self._found[klass] = head
+        return self._found[klass]
+
+    def oldest_s(self, klass: PriorityClass) -> float | None:
+        return self._waiting.oldest_s(klass)
 
 
 class WaitingCalls:
@@ -32,6 +61,9 @@ class WaitingCalls:
         self._order = ClassOrder(config)
         self._expiry = ExpiryHeap()
         self._queues = self._new_queues(config)
+        self._arrivals: dict[PriorityClass, deque[QueuedCall]] = {
+            klass: deque() for klass in PriorityClass
+        }
         self._fresh_sequence = count()
         self._again_sequence = count(_AGAIN_FROM)
 
@@ -66,6 +98,7 @@ class WaitingCalls:
             booked=booked,
         )
         self._calls[ticket.call_id] = call
+        self._note_arrival(call)
         self._queues[ticket.klass].push(call)
         self._expiry.add(call)
         self.load.add(call, follow_up=follow_up)
@@ -87,12 +120,15 @@ class WaitingCalls:
         passes_over: Callable[[QueuedCall], bool] | None = None,
     ) -> Choice | None:
         """The call that goes next, given the replicas that are open. It stays in the queue."""
-        heads = {}
-        for klass, queue in self._queues.items():
-            head = queue.head(free, passes_over) if len(queue) else None
-            if head is not None:
-                heads[klass] = head
+        heads = _Heads(self, free, passes_over)
         return self._order.choose(heads, now_s, held)
+
+    def oldest_s(self, klass: PriorityClass) -> float | None:
+        """Since when a call of the class has waited, at least."""
+        arrivals = self._arrivals[klass]
+        while arrivals and self._calls.get(arrivals[0].ticket.call_id) is not arrivals[0]:
+            arrivals.popleft()
+        return arrivals[0].queued_s if arrivals else None
 
     def nearer(self, choice: Choice, locality: Locality) -> tuple[Choice, Liberty]:
         """The same choice, or a call of the same class that a free replica runs from its cache."""
@@ -178,6 +214,13 @@ class WaitingCalls:
     def _new_queues(self, config: PoolConfig) -> dict[PriorityClass, CallQueue]:
         new_queue = queue_policy(config.queue)
         return {klass: new_queue(config.weights) for klass in PriorityClass}
+
+    def _note_arrival(self, call: QueuedCall) -> None:
+        arrivals = self._arrivals[call.ticket.klass]
+        arrivals.append(call)
+        if len(arrivals) > 2 * self.load.by_class[call.ticket.klass].calls + _SLACK:
+            alive = [one for one in arrivals if self._calls.get(one.ticket.call_id) is one]
+            self._arrivals[call.ticket.klass] = deque(alive)
 
     def _forget(self, call: QueuedCall) -> None:
         del self._calls[call.ticket.call_id]

@@ -1,0 +1,143 @@
+"""Who goes next, and where? Gives out slots for as long as a replica is open and a call waits that
+may run there.
+
+The order of questions: which class (less what is held back), which flow (past tenants at their
+share of the batch), which call of it (one whose prompt an open replica holds may go before its
+turn), which replica. Every part hears of the grant before the next question is asked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import count
+
+from msgspec.structs import replace
+
+from gateway.core.dispatch.conversations import Conversations
+from gateway.core.dispatch.drain_rate import DrainRate
+from gateway.core.dispatch.effects import Effect, Grant, PoolConfig
+from gateway.core.dispatch.lease import Lease
+from gateway.core.dispatch.running import RunningCalls
+from gateway.core.dispatch.shedding import Shedding
+from gateway.core.dispatch.start_rule import StartRule
+from gateway.core.queues.call import QueuedCall
+from gateway.core.queues.class_order import Choice
+from gateway.core.queues.locality import Liberty, Locality
+from gateway.core.queues.waiting import WaitingCalls
+from gateway.core.routing.decision import Decision
+from gateway.core.routing.replica import Replica
+from gateway.core.routing.roster import Roster
+from gateway.core.routing.router import Router
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The state of one pool."""
+
+    waiting: WaitingCalls
+    running: RunningCalls
+    roster: Roster
+    router: Router
+    start: StartRule
+
+
+@dataclass(frozen=True, slots=True)
+class Hears:
+    """Who must be told of each grant."""
+
+    rate: DrainRate
+    shedding: Shedding
+    conversations: Conversations
+
+
+class Placement:
+    def __init__(self, config: PoolConfig, pool: Pool, hears: Hears) -> None:
+        self.config = config
+        self._pool = pool
+        self._hears = hears
+        self._grant_ids = count(1)
+
+    def give_out(self, now_s: float) -> list[Effect]:
+        pool, effects = self._pool, list[Effect]()
+        free = pool.roster.free
+        while free and len(pool.waiting):
+            held = pool.running.holdback.held(pool.waiting.load, now_s)
+            choice = pool.waiting.choose(free, now_s, held, self._is_at_share)
+            if choice is None:
+                break
+            choice, liberty = pool.waiting.nearer(choice, self._locality)
+            effects.append(self._grant(choice, liberty, now_s))
+        return effects
+
+    @property
+    def _locality(self) -> Locality:
+        return Locality(
+            self._pool.router.index,
+            self._pool.roster.free,
+            self.config.look_ahead_calls,
+            self.config.quantum_tokens,
+            self._is_at_share,
+        )
+
+    def _grant(self, choice: Choice, liberty: Liberty, now_s: float) -> Grant:
+        pool, call, ticket = self._pool, choice.call, choice.call.ticket
+        placing = pool.router.choose(
+            ticket, self._open_to(call), lambda: pool.roster.admitted(call.lane), now_s
+        )
+        decision = self._told(placing.decision, choice, liberty, now_s)
+        replica, uncached = placing.replica, placing.uncached_tokens
+        lease = Lease(
+            call,
+            replica,
+            pool.waiting.dispatch(choice),
+            uncached,
+            pool.waiting.charge_below(ticket, call.cost),
+            now_s,
+            replica.unstarted_prompt_tokens,
+            spared=choice.rule == "batch_share",
+        )
+        grant_id = next(self._grant_ids)
+        pool.router.dispatched(grant_id, placing, ticket, now_s)
+        opened_by = pool.start.opened_by(replica)
+        replica.take(grant_id, uncached + ticket.output_tokens, uncached)
+        pool.running.granted(grant_id, lease)
+        pool.roster.refresh(replica)
+        self._tell(call, now_s)
+        rule = f"{choice.rule}/{self.config.queue}/{self.config.routing}/{opened_by}"
+        if liberty is not Liberty.NONE:
+            rule += f"/{liberty}"
+        return Grant(ticket.call_id, grant_id, replica.slug, decision.waited_s, rule, decision)
+
+    def _told(self, decision: Decision, choice: Choice, liberty: Liberty, now_s: float) -> Decision:
+        """With what the queue knew."""
+        ticket = choice.call.ticket
+        queue = self._pool.waiting.queue(ticket.klass)
+        start_tag, virtual_time = queue.tags_of(ticket.tenant) or (None, None)
+        return replace(
+            decision,
+            waited_s=now_s - choice.call.queued_s,
+            class_rule=choice.rule,
+            liberty=liberty.value,
+            start_tag=start_tag,
+            virtual_time=virtual_time,
+            waiting_calls=len(queue),
+        )
+
+    def _tell(self, call: QueuedCall, now_s: float) -> None:
+        self._hears.rate.dispatched(call.ticket.klass, call.cost, now_s)
+        self._hears.shedding.dispatched(call.ticket.klass, now_s)
+        self._hears.conversations.served(call.ticket, now_s)
+
+    def _is_at_share(self, call: QueuedCall) -> bool:
+        """On every open replica that it may use, its tenant holds its share of the batch."""
+        share = self._pool.running.share
+        return share.applies_to(call) and all(
+            share.exceeds(replica, call) for replica in self._pool.roster.candidates(call.lane)
+        )
+
+    def _open_to(self, call: QueuedCall) -> list[Replica]:
+        candidates = self._pool.roster.candidates(call.lane)
+        share = self._pool.running.share
+        if len(candidates) == 1 or not share.applies_to(call):
+            return candidates
+        return [each for each in candidates if not share.exceeds(each, call)] or candidates
