@@ -27,6 +27,8 @@ from gateway.core.queues.load import QueueLoad
 NEVER_S = -math.inf
 NOBODY: frozenset[PriorityClass] = frozenset()
 _LIMITED = (PriorityClass.STANDARD, PriorityClass.BATCH)
+_FROM = {one: frozenset(each for each in PriorityClass if each >= one) for one in PriorityClass}
+_ABOVE = {one: [each for each in PriorityClass if each < one] for one in PriorityClass}
 
 
 class Holdback:
@@ -51,20 +53,18 @@ class Holdback:
     def held(self, load: QueueLoad, now_s: float) -> frozenset[PriorityClass]:
         """``load``: what waits."""
         for limited in _LIMITED:
-            if self._at_limit(limited) and self._higher_since_s(limited, load, now_s) > (
-                now_s - self.config.holdback_s
-            ):
-                return frozenset(klass for klass in PriorityClass if klass >= limited)
+            if self._at_limit(limited) and self._until_s(limited, load) > now_s:
+                return _FROM[limited]
         return NOBODY
 
     def next_s(self, load: QueueLoad, now_s: float) -> float | None:
-        """When the holdback of calls that wait ends by itself."""
-        held = [klass for klass in self.held(load, now_s) if load.by_class[klass].calls]
-        if not held:
-            return None
-        higher = (self._higher_since_s(klass, load, now_s) for klass in held)
-        ends = [since_s + self.config.holdback_s for since_s in higher if since_s < now_s]
-        return min(ends, default=None)
+        """When a holdback of calls that wait ends by itself."""
+        ends = [
+            self._until_s(limited, load)
+            for limited in _LIMITED
+            if self._at_limit(limited) and any(load.by_class[one].calls for one in _FROM[limited])
+        ]
+        return min((end_s for end_s in ends if now_s < end_s < math.inf), default=None)
 
     def _at_limit(self, limited: PriorityClass) -> bool:
         ratio = self.config.holdback_ratio[limited]
@@ -75,9 +75,9 @@ class Holdback:
             used += len(self._in_flight[PriorityClass.STANDARD])
         return used >= math.ceil(ratio * self.slots)
 
-    def _higher_since_s(self, limited: PriorityClass, load: QueueLoad, now_s: float) -> float:
-        """When a class above was last seen; one that waits is seen now."""
-        higher = [klass for klass in PriorityClass if klass < limited]
+    def _until_s(self, limited: PriorityClass, load: QueueLoad) -> float:
+        """Infinite while a class above waits."""
+        higher = _ABOVE[limited]
         if any(load.by_class[klass].calls for klass in higher):
-            return now_s
-        return max(self._seen_s[klass] for klass in higher)
+            return math.inf
+        return max(self._seen_s[klass] for klass in higher) + self.config.holdback_s
