@@ -40,6 +40,7 @@ from gateway.snapshot.holder import SnapshotHolder
 from gateway.stores.degraded import DegradingStore, shared_store
 from gateway.stores.memory import MemoryStore
 from gateway.summary import SummaryBuilder
+from gateway.template_orders import TemplateOrders
 from tenants.snapshot import current_version
 
 LEDGER_STOP_S = 5.0
@@ -124,6 +125,8 @@ class Fairway:
         self.gateway.apply(self.snapshots.current)
         self.snapshots.subscribe(self.gateway.apply)
         self._tasks.spawn("heartbeat", self.heartbeat.run())
+        orders = TemplateOrders(lambda: self.snapshots.current, self.gateway.fleet, transport)
+        self._tasks.spawn("template orders", orders.run())
         self._started = True
 
     async def drain(self) -> None:

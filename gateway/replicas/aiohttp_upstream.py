@@ -78,20 +78,43 @@ class AiohttpUpstream:
     async def get(
         self, target: ReplicaTarget, path: str, *, timeout_s: float, max_bytes: int
     ) -> PlainAnswer:
-        session = self._session(target)
+        return await self._ask(target, "GET", path, None, timeout_s, max_bytes)
+
+    async def post(
+        self, target: ReplicaTarget, path: str, body: bytes, *, timeout_s: float, max_bytes: int
+    ) -> PlainAnswer:
+        """JSON that is no call: nothing is generated and nothing is streamed."""
+        return await self._ask(target, "POST", path, body, timeout_s, max_bytes)
+
+    async def _ask(
+        self,
+        target: ReplicaTarget,
+        method: str,
+        path: str,
+        body: bytes | None,
+        timeout_s: float,
+        max_bytes: int,
+    ) -> PlainAnswer:
+        headers = dict(_credentials(target))
+        if body is not None:
+            headers["content-type"] = "application/json"
         try:
             async with (
                 asyncio.timeout(timeout_s),
-                session.get(
-                    target.base_url + path, headers=_credentials(target), allow_redirects=False
+                self._session(target).request(
+                    method,
+                    target.base_url + path,
+                    data=body,
+                    headers=headers,
+                    allow_redirects=False,
                 ) as response,
             ):
-                body = await _read_up_to(response, max_bytes + 1)
+                answer = await _read_up_to(response, max_bytes + 1)
         except FOREIGN as error:
             raise error_for_exception(error, Phase.HEADERS) from error
-        if len(body) > max_bytes:
+        if len(answer) > max_bytes:
             raise UpstreamError(Reason.UPSTREAM_ERROR, "The replica's answer is too long.")
-        return PlainAnswer(response.status, body)
+        return PlainAnswer(response.status, answer)
 
     async def forget(self, target: ReplicaTarget) -> None:
         """Closes the pool of a replica that was removed; its running attempts end with an error."""

@@ -25,10 +25,12 @@ class TelemetryUnusable(Exception):
 
 def read(text: bytes, names: MetricNames, *, slug: str, at_s: float) -> ReplicaTelemetry:
     """Raises TelemetryUnusable."""
-    samples = _samples(text, [*names.running, *names.waiting, *names.kv_ratio])
+    wanted = (*names.running, *names.waiting, *names.kv_ratio, *names.prompt_tokens)
+    samples = _samples(text, wanted)
     running = _first(samples, names.running)
     waiting = _first(samples, names.waiting)
     ratios = _first(samples, names.kv_ratio)
+    read_tokens = _first(samples, names.prompt_tokens)
     if not (running or waiting or ratios):
         raise TelemetryUnusable("none of the expected metric names is reported")
     return ReplicaTelemetry(
@@ -37,6 +39,7 @@ def read(text: bytes, names: MetricNames, *, slug: str, at_s: float) -> ReplicaT
         running=int(sum(running)) if running else None,
         waiting=int(sum(waiting)) if waiting else None,
         kv_ratio=sum(ratios) / len(ratios) if ratios else None,
+        prompt_tokens=int(sum(read_tokens)) if read_tokens else None,
     )
 
 

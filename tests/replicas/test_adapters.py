@@ -27,7 +27,7 @@ def test_kind_is_its_name_in_the_dict(kind: str) -> None:
 
 
 def test_unknown_kind_lists_the_known_ones() -> None:
-    with pytest.raises(ValueError, match="known: llamacpp, openai, simulated, vllm"):
+    with pytest.raises(ValueError, match="known: llamacpp, openai, sglang, simulated, tgi, vllm"):
         adapter_of("tgi2")
 
 

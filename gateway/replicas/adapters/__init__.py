@@ -10,6 +10,8 @@ from importlib.metadata import entry_points
 from gateway.replicas.adapters.adapter import Adapter, MetricNames, Priority, Sharing, StartedAt
 from gateway.replicas.adapters.llamacpp import LLAMACPP
 from gateway.replicas.adapters.openai import OPENAI
+from gateway.replicas.adapters.sglang import SGLANG
+from gateway.replicas.adapters.tgi import TGI
 from gateway.replicas.adapters.vllm import SIMULATED, VLLM
 
 __all__ = [
@@ -43,6 +45,8 @@ def load_plugins() -> None:
 
 ADAPTERS: dict[str, Adapter] = {
     "vllm": VLLM,
+    "sglang": SGLANG,
+    "tgi": TGI,
     "llamacpp": LLAMACPP,
     "simulated": SIMULATED,
     "openai": OPENAI,

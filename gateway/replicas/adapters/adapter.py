@@ -40,6 +40,7 @@ class MetricNames:
     running: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
     kv_ratio: tuple[str, ...] = ()
+    prompt_tokens: tuple[str, ...] = ()  # a counter: when it falls, the server has restarted
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ class Adapter:
     health_path: str = "/health"
     models_path: str = "/v1/models"
     metrics_path: str | None = None
+    template_path: str | None = None  # renders messages and tools, as text or as token ids
     metrics: MetricNames = field(default_factory=MetricNames)
     endpoints: frozenset[str] = frozenset({"chat/completions", "completions"})
     body_extras: Mapping[str, object] = field(default_factory=dict)  # into every body

@@ -15,9 +15,11 @@ LLAMACPP = Adapter(
     kind="llamacpp",
     title="llama.cpp server",
     metrics_path="/metrics",
+    template_path="/apply-template",
     metrics=MetricNames(
         running=("llamacpp:requests_processing",),
         waiting=("llamacpp:requests_deferred",),
+        prompt_tokens=("llamacpp:prompt_tokens_total",),
     ),
     endpoints=frozenset({"chat/completions", "completions", "responses", "messages"}),
     body_extras=MappingProxyType({"timings_per_token": True}),

@@ -16,10 +16,12 @@ VLLM = Adapter(
     kind="vllm",
     title="vLLM",
     metrics_path="/metrics",
+    template_path="/tokenize",
     metrics=MetricNames(
         running=("vllm:num_requests_running",),
         waiting=("vllm:num_requests_waiting",),
         kv_ratio=("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"),
+        prompt_tokens=("vllm:prompt_tokens_total",),
     ),
     endpoints=frozenset({"chat/completions", "completions", "embeddings", "responses", "messages"}),
     body_extras=MappingProxyType({"stream_options": {"continuous_usage_stats": True}}),
@@ -33,6 +35,7 @@ SIMULATED = replace(
     VLLM,
     kind="simulated",
     title="simulated replica",
+    template_path=None,
     body_extras=MappingProxyType({}),
     endpoints=frozenset({"chat/completions", "completions"}),
 )
