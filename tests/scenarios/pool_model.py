@@ -12,6 +12,7 @@ import random
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from itertools import count, pairwise
+from typing import Any
 
 from gateway.core.cost import service_cost
 from gateway.core.dispatch.dispatcher import Dispatcher
@@ -64,6 +65,9 @@ class Served:
     queued_s: float
     dispatched_s: float
     cost: float
+    started_s: float = 0.0
+    ended_s: float = 0.0
+    tokens: int = 0
 
 
 @dataclass(slots=True)
@@ -86,13 +90,36 @@ class Run:
         inside = [from_s, *(time_s for time_s in times if from_s <= time_s <= to_s), to_s]
         return max(later - earlier for earlier, later in pairwise(inside))
 
+    def most_tokens(self, tenant: str, from_s: float) -> int:
+        """Most tokens that ``tenant`` had in flight at once."""
+        calls = [c for c in self.calls if c.tenant == tenant and c.dispatched_s >= from_s]
+        return max(
+            sum(c.tokens for c in calls if c.dispatched_s <= at.dispatched_s < c.ended_s)
+            for at in calls
+        )
+
+    def ttft_s(self, tenants: tuple[str, ...], part: float, from_s: float) -> float:
+        times = sorted(
+            call.queued_s + call.started_s - call.dispatched_s
+            for call in self.calls
+            if call.tenant in tenants and call.dispatched_s >= from_s
+        )
+        return times[int(part * (len(times) - 1))]
+
     def longest_wait_s(self, tenant: str) -> float:
         return max(call.queued_s for call in self.calls if call.tenant == tenant)
 
 
 class PoolModel:
     def __init__(
-        self, flows: tuple[Flow, ...], *, queue: str, replicas: int, slots: int, seed: int
+        self,
+        flows: tuple[Flow, ...],
+        *,
+        queue: str,
+        replicas: int,
+        slots: int,
+        seed: int,
+        **changes: Any,
     ) -> None:
         self.config = PoolConfig(
             replicas=tuple(ReplicaConfig(f"r{index}", slots) for index in range(replicas)),
@@ -100,7 +127,7 @@ class PoolModel:
             queue=queue,
             wait_limit_s=(NEVER_S, NEVER_S, NEVER_S),
             shed_wait_ratio=0.0,
-            batch_share_ratio=0.0,
+            **{"batch_share_ratio": 0.0, **changes},
         )
         self.dispatcher = Dispatcher("pool", self.config, random.Random(seed), 0.0)
         self.run = Run()
@@ -166,13 +193,28 @@ class PoolModel:
         for effect in effects:
             if isinstance(effect, Grant):
                 flow = self._flow_of.pop(effect.call_id)
-                served = Served(flow.tenant, effect.replica, effect.queued_s, now_s, flow.cost)
-                self.run.calls.append(served)
-                started_s = now_s + flow.input_tokens / PREFILL_TPS
-                self._at(started_s, "start", flow, effect.grant_id)
-                self._at(started_s + self._decode_s(flow), "end", flow, effect.grant_id)
+                self._start(effect, flow, now_s)
             elif isinstance(effect, Refuse):
                 self.run.refused.append(effect)
+
+    def _start(self, grant: Grant, flow: Flow, now_s: float) -> None:
+        started_s = now_s + flow.input_tokens / PREFILL_TPS
+        ended_s = started_s + self._decode_s(flow)
+        self._at(started_s, "start", flow, grant.grant_id)
+        self._at(ended_s, "end", flow, grant.grant_id)
+        tokens = flow.input_tokens + flow.output_tokens
+        self.run.calls.append(
+            Served(
+                flow.tenant,
+                grant.replica,
+                grant.queued_s,
+                now_s,
+                flow.cost,
+                started_s,
+                ended_s,
+                tokens,
+            )
+        )
 
     def _decode_s(self, flow: Flow) -> float:
         return TOKEN_S * flow.output_tokens * self._rng.uniform(0.8, 1.2)
