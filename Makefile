@@ -1,6 +1,7 @@
 # make run      everything on this machine: http://127.0.0.1:$(PORT)
 # make test     installs what tests need, then lint, types and the suite
 # make traffic  drives the running instance with several tenants
+# make verify   every figure at full size, into docs/figures.md (up to an hour)
 # make simulate policies against scenarios in virtual time: ARGS="--scenario hot --out var/simulation"
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3)
@@ -22,8 +23,12 @@ simulate:
 	@$(PYTHON) deploy/install.py run
 	@FAIRWAY_DEBUG=true exec $(VENV) manage.py simulate $(ARGS)
 
+verify:
+	@$(PYTHON) deploy/install.py test
+	@exec $(VENV) -m deploy.verify $(ARGS)
+
 constraints:
 	@$(PYTHON) deploy/install.py test
 	@$(VENV) -m deploy.freeze
 
-.PHONY: run test traffic simulate constraints
+.PHONY: run test traffic verify simulate constraints
