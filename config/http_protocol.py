@@ -1,8 +1,9 @@
 """How large and how slow may the head of a request be? uvicorn itself sets no bound.
 
-A head has at most HEADERS headers and HEAD_BYTES bytes (431), and HEAD_TIMEOUT_S seconds from its
-connection, or from its first byte on a connection that is used again (closed). A header after the
-body, a chunked trailer, would pass for a header of the head: its connection is dropped.
+A head has at most HEADERS headers and HEAD_BYTES bytes (431), however it is cut into reads, and
+HEAD_TIMEOUT_S seconds from its connection, or from its first byte on a connection that is used
+again, empty lines before it included (closed). A header after the body, a chunked trailer, would
+pass for a header of the head: its connection is dropped.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ _TOO_LARGE = (
 class BoundedProtocol(HttpToolsProtocol):
     _in_head = True
     _headers = 0
-    _head_bytes = 0
+    _head_bytes = 0  # of reads that did not end the head
+    _parsed_bytes = 0  # of the address and the headers
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -40,12 +42,17 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._in_head:
             self._head_bytes += len(data)
         super().data_received(data)
-        if self._in_head and self._head_bytes > HEAD_BYTES:
+        if not self._in_head:
+            return
+        if self._head_bytes > HEAD_BYTES:
             self._refuse()
+        elif self._timer is None and (self.cycle is None or self.cycle.response_complete):
+            self._wait_for_head()
 
     def on_message_begin(self) -> None:
         self._in_head = True
         self._headers = 0
+        self._parsed_bytes = 0
         if self._timer is None:
             self._wait_for_head()
         super().on_message_begin()
@@ -55,10 +62,15 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.abort()
             return
         self._headers += 1
-        if self._headers > HEADERS:
+        self._parsed_bytes += len(name) + len(value)
+        if self._headers > HEADERS or self._parsed_bytes > HEAD_BYTES:
             self._refuse()
         else:
             super().on_header(name, value)
+
+    def on_url(self, url: bytes) -> None:
+        self._parsed_bytes += len(url)
+        super().on_url(url)
 
     def on_headers_complete(self) -> None:
         self._in_head = False
