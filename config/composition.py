@@ -14,8 +14,9 @@ from enum import StrEnum
 from channels.auth import AuthMiddlewareStack
 from channels.layers import get_channel_layer
 from channels.routing import URLRouter
-from channels.security.websocket import AllowedHostsOriginValidator
+from channels.security.websocket import AllowedHostsOriginValidator, WebsocketDenier
 from django.conf import settings
+from django.urls import re_path
 
 from config.asgi_types import Application
 from dashboard.live.feed import LiveFeed
@@ -88,7 +89,9 @@ class Parts:
 
 def sockets() -> Application:
     """Websockets from our own pages only, with the session's user."""
-    routes = AuthMiddlewareStack(URLRouter(websocket_urlpatterns))
+    routes = AuthMiddlewareStack(
+        URLRouter([*websocket_urlpatterns, re_path("", WebsocketDenier.as_asgi())])
+    )
     application: Application = AllowedHostsOriginValidator(routes)
     return application
 

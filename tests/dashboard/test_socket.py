@@ -52,6 +52,17 @@ async def until(socket: ClientConnection, wanted: Any) -> dict[str, Any]:
                 return received
 
 
+async def test_another_address_is_refused(
+    server: PagesServer, live_cast: factories.Cast, caplog: pytest.LogCaptureFixture
+) -> None:
+    headers = {"Cookie": f"sessionid={await session_of(live_cast.olga)}"}
+    url = server.ws_url.replace("/ws/live/", "/ws/other/")
+    with pytest.raises(InvalidStatus) as refused:
+        await connect(url, additional_headers=headers, origin=server.url)
+    assert refused.value.response.status_code == 403
+    assert "Traceback" not in caplog.text
+
+
 async def test_an_operator_gets_a_snapshot_at_once(
     server: PagesServer, live_cast: factories.Cast
 ) -> None:
