@@ -194,7 +194,7 @@ def shown(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):
-        value = ", ".join(map(str, value)) or "none"
+        value = ", ".join(map(str, value)) or "any"  # models and networks of a key
     text = numbers.plain(value) if isinstance(value, float) else str(value)
     return text if len(text) <= 80 else f"{text[:79]}…"
 
