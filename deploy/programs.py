@@ -91,7 +91,8 @@ def named_pool(addresses: list[str]) -> PoolOf:
             model = json.load(answer)["data"][0]
     except (OSError, LookupError, ValueError) as error:
         raise CannotRun(
-            f"REPLICAS: {addresses[0]}/v1/models does not answer with a model ({error})."
+            f"REPLICAS: {addresses[0]}/v1/models does not answer with a model ({error}): start that"
+            ' server, or name others as in REPLICAS="http://host:8000".'
         ) from None
     kind = model.get("owned_by")
     kind = kind if kind in ("vllm", "llamacpp") else "openai"

@@ -137,6 +137,8 @@ def main() -> None:
     var.chmod(0o700)
     try:
         port = int(os.environ.get("PORT") or 8000)
+        if not 1 <= port <= 65_535:
+            raise ValueError
     except ValueError:
         sys.exit("PORT must be a number between 1 and 65535.")
     with (var / "run.lock").open("w") as lock:
