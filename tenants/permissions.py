@@ -74,7 +74,8 @@ def require(principal: Principal, action: Action, slug: str) -> None:
         raise NotFound(f"There is no tenant {printable(slug)}.", next_step="Check the name.")
     if role not in ALLOWED[action]:
         able = ", ".join(sorted(ALLOWED[action]))
-        raise NotAllowed(f"A {role} may not {action}.", next_step=f"These may: {able}.")
+        article = "An" if role in _OWNERS else "A"
+        raise NotAllowed(f"{article} {role} may not {action}.", next_step=f"These may: {able}.")
 
 
 def require_operator(principal: Principal) -> None:

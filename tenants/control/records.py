@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Annotated
 
 from django.http import HttpRequest
@@ -19,6 +20,9 @@ from tenants.selectors.ledger import PAGE_MAX, Span, month_span
 from tenants.services.undo import undo
 
 router = new_router("records")
+Moment = Annotated[
+    AwareDatetime, Query(ge=datetime(2000, 1, 1, tzinfo=UTC), lt=datetime(3000, 1, 1, tzinfo=UTC))
+]
 PageSize = Annotated[int, Query(ge=1, le=PAGE_MAX)]
 
 
@@ -41,8 +45,8 @@ def usage(
     request: HttpRequest,
     slug: str,
     by: str = "model",
-    since: AwareDatetime | None = None,
-    until: AwareDatetime | None = None,
+    since: Moment | None = None,
+    until: Moment | None = None,
 ) -> list[TotalsShown]:
     """Sums of [since, until), of this UTC month where both are left out."""
     require(principal_of(request), Action.VIEW, slug)
