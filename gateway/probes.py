@@ -2,7 +2,8 @@
 
 The status code is the contract: ``/livez`` depends on nothing; ``/readyz`` is 503 before the start
 and while draining, and otherwise names what is degraded, because a gateway that has lost its quota
-store still serves. No tenant's data appears here.
+store still serves. No prompt or key appears here; the metrics name tenants and their volumes, so
+that whoever exposes the port keeps ``/metrics`` for the monitoring.
 """
 
 from __future__ import annotations
