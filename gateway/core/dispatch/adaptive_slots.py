@@ -5,11 +5,17 @@ or decode slowly; too few, and the hardware idles. Per replica, one window after
 2 s and 10 samples long (a sample: a call that began or ended):
 
   congested  median TTFT residual (TTFT - the prefill-time model, ``prefill_time``) above half the
-             interactive objective or above the prediction itself, TPOT (95th percentile) above its
-             objective, KV cache above 0.95, an engine preemption, a 429      -> limit * 0.9
-  failing    5xx or timeouts, more than 5 % of what ended                     -> limit * 0.5
-  used       neither, and in flight >= 0.8 * limit at some moment             -> limit + 1, or
-             doubled before the first congestion ever
+             interactive objective or above the prediction itself, KV cache above 0.95, an engine
+             preemption, a 429                                                -> limit * 0.9
+  slow       TPOT (95th percentile) above 0.97 of its objective: limit * objective / TPOT, which
+             decode-bound engines follow closely; between 0.5 and 0.97 of the limit
+  failing    5xx or timeouts, more than 5 % of what ended, and not a single one among many
+                                                                              -> limit * 0.5
+  used       none of these, TPOT below 0.92 of its objective, and in flight >= 0.8 * limit at some
+             moment                -> limit + 1, or doubled before the first congestion ever
+
+Between 0.92 and 0.97 of the TPOT objective the limit rests. Where there is such an objective it is
+doubled only when answers that were given under the present limit have been measured.
 
 Why TPOT: from 128 to 256 slots an engine gives 3 % more tokens at three times the time between
 them, and TTFT does not see it.
@@ -42,6 +48,8 @@ CONGESTED_FACTOR = 0.9
 FAILING_FACTOR = 0.5
 FAILING_RATIO = 0.05
 FULL_KV_RATIO = 0.95
+SLOW_RATIO = 0.97
+SPARE_RATIO = 0.92
 
 
 @dataclass(slots=True)
@@ -128,30 +136,50 @@ class SlotLimit:
         window = self._window
         if now_s < window.began_s + WINDOW_S:
             return
-        failing = window.errors > FAILING_RATIO * window.ended
+        several = window.errors > 1 or window.ended < LEAST_SAMPLES
+        failing = several and window.errors > FAILING_RATIO * window.ended
         if window.samples < LEAST_SAMPLES and not failing:
             return
+        tpot_ratio = self._tpot_ratio(window)
         if failing:
             self._lower(FAILING_FACTOR, "calls fail", now_s)
         elif (why := self._congested(window)) is not None:
             self._lower(CONGESTED_FACTOR, why, now_s)
-        elif window.used and self.limit < self.most:
-            raised = 2 * self.limit if self._doubling else self.limit + 1
-            self.limit, self.why = min(self.most, raised), "used and not congested"
-            if self._doubling:
-                self._changed_s = now_s
+        elif tpot_ratio is not None and tpot_ratio > SLOW_RATIO:
+            factor = max(FAILING_FACTOR, SLOW_RATIO / tpot_ratio)
+            self._lower(factor, "time per output token is above its objective", now_s)
+        elif window.used and self._may_grow(tpot_ratio):
+            self._raise(now_s)
+        elif self._waits_for_answers(tpot_ratio):
+            return  # the window stays open
         self._window = _Window(now_s)
 
-    def _congested(self, window: _Window) -> str | None:
+    def _may_grow(self, tpot_ratio: float | None) -> bool:
+        if self.limit >= self.most or self._waits_for_answers(tpot_ratio):
+            return False
+        return tpot_ratio is None or tpot_ratio < SPARE_RATIO
+
+    def _waits_for_answers(self, tpot_ratio: float | None) -> bool:
+        return self._doubling and self.config.tpot_objective_s is not None and tpot_ratio is None
+
+    def _tpot_ratio(self, window: _Window) -> float | None:
+        """95th percentile / objective. None: no objective, or not enough answers."""
         objective_s = self.config.tpot_objective_s
+        if objective_s is None or len(window.tpots_s) < LEAST_SAMPLES:
+            return None
+        return sorted(window.tpots_s)[int(0.95 * (len(window.tpots_s) - 1))] / objective_s
+
+    def _raise(self, now_s: float) -> None:
+        raised = 2 * self.limit if self._doubling else self.limit + 1
+        self.limit, self.why = min(self.most, raised), "used and not congested"
+        if self._doubling:
+            self._changed_s = now_s
+
+    def _congested(self, window: _Window) -> str | None:
         if window.full:
             return "the replica says that it is full"
         if window.preempted or window.kv_ratio > FULL_KV_RATIO:
             return "its KV cache is full"
-        if objective_s is not None and len(window.tpots_s) >= LEAST_SAMPLES:
-            worst_s = sorted(window.tpots_s)[int(0.95 * (len(window.tpots_s) - 1))]
-            if worst_s > objective_s:
-                return "time per output token is above its objective"
         if len(window.residuals) >= LEAST_SAMPLES:
             residual_s, predicted_s = sorted(window.residuals)[len(window.residuals) // 2]
             if residual_s > max(predicted_s, self._tolerated_s()):
