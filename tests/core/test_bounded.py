@@ -174,6 +174,6 @@ def test_the_rate_of_a_replica_is_learned_from_calls_that_were_alone() -> None:
     for number, (tokens, ttft_s) in enumerate([(10, 0.02), (4_000, 0.22), (4_000, 0.42)]):
         grant = send(pool, number * 10.0, input_tokens=tokens)
         pool.first_event(grant.grant_id, number * 10.0 + ttft_s)
-        end(pool, grant, now_s=number * 10.0 + 1)
+        pool.release(grant.grant_id, Usage(tokens, 0, 10), number * 10.0 + 1)
     [replica] = pool._roster
     assert replica.peak.tps == pytest.approx(20_000, rel=0.01)

@@ -1,6 +1,6 @@
 """The replica on which the call's first token costs least, counting its own prompt 2.5 times.
 
-cost = (unstarted prompt tokens + 2.5 * own uncached prompt tokens) / R_peak + memory (see ``cost``)
+cost = waiting + 2.5 * own + memory (see ``cost``)
 
 over all open replicas, or, where more than 16 are open, over the holders, the two least loaded and
 one random one. Counting the own prompt more than once buys cache hits, which free capacity for
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gateway.core.routing.cost import memory_s, prompt_s
+from gateway.core.routing.cost import memory_s
 from gateway.core.routing.replica import Replica
 from gateway.core.routing.scene import Pick, Scene
 
@@ -27,8 +27,7 @@ def least_cost(scene: Scene) -> Pick:
     replicas = scene.open if len(scene.open) <= ALL_OPEN else some(scene)
 
     def cost(replica: Replica) -> float:
-        tokens = replica.unstarted_prompt_tokens + OWN_WEIGHT * scene.uncached_tokens(replica)
-        return prompt_s(replica, tokens) + memory_s(replica)
+        return scene.waiting_s(replica) + OWN_WEIGHT * scene.own_s(replica) + memory_s(replica)
 
     chosen = scene.least(replicas, cost)
     shown = sorted(replicas, key=cost)[:SHOWN]

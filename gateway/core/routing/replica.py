@@ -22,6 +22,8 @@ class Replica:
     in_flight_tokens: int = 0
     in_flight_prompt_tokens: int = 0
     unstarted_prompt_tokens: int = 0
+    unstarted_s: float = 0.0  # to read the unstarted prompts one after another, as predicted
+    reading_since_s: float = 0.0  # when it last began with the first of them
     last_grant_id: int = 0
     slot_limit: int | None = None  # as found out at run time; None = as configured
     peak: PeakRate = field(default_factory=PeakRate)
@@ -54,6 +56,16 @@ class Replica:
     def unstarted(self) -> int:
         """Dispatched calls without any upstream event yet."""
         return len(self._unstarted)
+
+    def backlog_s(self, now_s: float, first_s: float) -> float:
+        """Until the unstarted prompts are read, of which the first takes ``first_s`` in all."""
+        read_s = min(first_s, max(0.0, now_s - self.reading_since_s))
+        return max(0.0, self.unstarted_s - read_s)
+
+    @property
+    def first_unstarted(self) -> int | None:
+        """The grant that has waited longest for its first event."""
+        return next(iter(self._unstarted), None)
 
     @property
     def has_free_slot(self) -> bool:

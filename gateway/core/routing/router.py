@@ -5,8 +5,9 @@ fast they read, which prefixes are hot. It is told of every dispatch, first even
 what happens to replicas; it changes no queue and no count of load.
 
   dispatched   the prompt is held there from now on (a burst follows its first call)
-  first event  a call that found nothing unstarted measures the replica's rate
-  ended        predicted against reported cached tokens; a slot that held the call is idle again
+  first event  what waits behind it is the replica's next prompt
+  ended        predicted against reported cached tokens; a call that found nothing unstarted has
+               measured the replica's rate; a slot that held the call is idle again
   restart      counters that fall, a replica that went down or was removed: its cache is empty
 
 Invariant: a replica is in the index exactly while it is configured. Units: tokens, seconds.
@@ -50,6 +51,9 @@ class _Running:
     uncached_tokens: int
     dispatched_s: float
     alone: bool  # nothing unstarted before it
+    prefill_s: float  # as predicted
+    started: bool = False
+    ttft_s: float | None = None  # from dispatch to the first event
 
 
 class Router:
@@ -85,7 +89,7 @@ class Router:
     ) -> Placing:
         """``fleet``: those that admit the call, open or not. Changes nothing but what is known of
         hot prefixes."""
-        scene = Scene(ticket, open_replicas, fleet, self._known, now_s)
+        scene = Scene(ticket, open_replicas, fleet, self._known, now_s, self._backlog_s)
         if len(open_replicas) == 1:
             pick = Pick(open_replicas[0], "only_open")
         else:
@@ -102,23 +106,55 @@ class Router:
             placing.uncached_tokens,
             now_s,
             replica.unstarted == 0,
+            replica.peak.prefill_s(
+                placing.uncached_tokens,
+                placing.decision.predicted_cached_tokens,
+                self._known.fit,
+            ),
         )
+        if replica.unstarted == 0:
+            replica.reading_since_s = now_s
+        replica.unstarted_s += self._running[grant_id].prefill_s
         self.index.insert(
             replica.slug, ticket.prefix, grant_id=grant_id, room_tokens=_room_tokens(replica)
         )
 
     def first_event(self, grant_id: int, replica: Replica, now_s: float) -> None:
         call = self._running[grant_id]
-        if call.alone:
-            call.alone = False
-            replica.peak.started(call.uncached_tokens, now_s - call.dispatched_s, now_s)
+        if call.started:
+            return
+        self._begun(call, replica)
+        replica.reading_since_s = now_s
+        call.ttft_s = now_s - call.dispatched_s
 
     def ended(self, grant_id: int, replica: Replica, usage: Usage | None) -> None:
         call = self._running.pop(grant_id)
+        if not call.started:
+            self._begun(call, replica)
         self.index.freed(replica.slug, grant_id)
+        if usage is None:
+            return
         holding = self.index.get(replica.slug)
-        if usage is not None and holding is not None:
+        if holding is not None:
             holding.watch.ended(call.predicted_tokens, usage.cached_tokens)
+        if call.alone and call.ttft_s is not None:
+            cached = min(usage.input_tokens, max(usage.cached_tokens, call.predicted_tokens))
+            began_s = call.dispatched_s + call.ttft_s
+            uncached = usage.input_tokens - cached
+            sample = replica.peak.started(uncached, call.ttft_s, began_s, cached)
+            if sample is not None:
+                self._known.fit.learn(*sample)
+
+    def _begun(self, call: _Running, replica: Replica) -> None:
+        call.started = True
+        replica.unstarted_s = max(0.0, replica.unstarted_s - call.prefill_s)
+        if not replica.unstarted:
+            replica.unstarted_s = 0.0
+
+    def _backlog_s(self, replica: Replica, now_s: float) -> float:
+        first = replica.first_unstarted
+        call = None if first is None else self._running.get(first)
+        return 0.0 if call is None else replica.backlog_s(now_s, call.prefill_s)
 
     def sampled(self, sample: ReplicaTelemetry) -> None:
         """A counter that falls belongs to another process."""

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gateway.core.caches.prefix_index import PrefixIndex
 from gateway.core.dispatch.effects import Ticket
 from gateway.core.routing.decision import Candidate
 from gateway.core.routing.hot_prefixes import HotPrefixes
+from gateway.core.routing.peak_rate import PrefillFit
 from gateway.core.routing.replica import Replica
 
 
@@ -40,6 +41,7 @@ class Knowledge:
     hot: HotPrefixes
     rng: random.Random
     sticky_tokens: int = 20_000
+    fit: PrefillFit = field(default_factory=PrefillFit)  # of all replicas together
 
 
 class Scene:
@@ -50,6 +52,7 @@ class Scene:
         fleet: Callable[[], Sequence[Replica]],
         known: Knowledge,
         now_s: float,
+        backlog_s: Callable[[Replica, float], float] = lambda replica, now_s: 0.0,
     ) -> None:
         self.ticket = ticket
         self.chain = ticket.prefix
@@ -62,6 +65,7 @@ class Scene:
         self.rng = known.rng
         self.known = known
         self.now_s = now_s
+        self._backlog_s = backlog_s
         self._matched: dict[str, int] = {}
         self._loads: tuple[float, float] | None = None
 
@@ -84,6 +88,16 @@ class Scene:
 
     def uncached_tokens(self, replica: Replica) -> int:
         return self.ticket.input_tokens - self.matched_tokens(replica)
+
+    def waiting_s(self, replica: Replica) -> float:
+        """Until the prompts before this one are read."""
+        return self._backlog_s(replica, self.now_s)
+
+    def own_s(self, replica: Replica) -> float:
+        """To read this one."""
+        cached = self.matched_tokens(replica)
+        uncached = self.ticket.input_tokens - cached
+        return replica.peak.prefill_s(uncached, cached, self.known.fit)
 
     def own_tokens(self, replica: Replica) -> int:
         """What the call would add to the load."""
