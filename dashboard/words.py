@@ -24,6 +24,13 @@ STATES = {
     "disabled": ("idle", "Disabled"),
 }
 
+CONSEQUENCES = {
+    "quota_store": "each gateway keeps to its last share of the limits, hard budgets are refused",
+    "database": "calls go on from memory, records wait on disk, pages may fail",
+    "ledger": "calls go on, their records wait on disk",
+    "journal": "records cannot be kept, hard budgets are refused",
+}
+
 
 def fleet_sentence(facts: FleetFacts) -> str:
     if facts.at is None:
@@ -78,7 +85,13 @@ def queue_words(row: PoolRow) -> str:
 
 def _degraded(facts: FleetFacts) -> Iterator[str]:
     if facts.degraded:
-        yield f"Degraded: {listed(list(facts.degraded))}."
+        yield f"Degraded: {listed([part.partition(':')[0] for part in facts.degraded])}."
+
+
+def degraded_words(part: str) -> str:
+    """A part, its cause, and what that means for calls."""
+    consequence = CONSEQUENCES.get(part.partition(":")[0])
+    return f"{part}. Meanwhile {consequence}." if consequence else f"{part}."
 
 
 def _replicas(facts: FleetFacts) -> Iterator[str]:

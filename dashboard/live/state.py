@@ -86,9 +86,9 @@ class LiveState:
         return found or (Objective(self._settings.ttft_objective_s),)
 
     def _degraded_parts(self) -> tuple[str, ...]:
-        now = self.last.degraded if self.last else ()
-        told = (f"{part}: {why}" for part, why in self._degraded.items() if part not in now)
-        return (*now, *told)
+        """Each with its cause, where that was told."""
+        parts = dict.fromkeys(self.last.degraded if self.last else (), "") | self._degraded
+        return tuple(f"{part}: {why}" if why else part for part, why in parts.items())
 
     def _since(self) -> float:
         return self.last.at - self._settings.recent_s if self.last else 0.0

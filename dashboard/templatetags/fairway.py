@@ -31,6 +31,7 @@ for name in ("duration", "count", "percent", "plain"):
     register.filter(name, getattr(numbers, name))
 register.filter("fleet_sentence", words.fleet_sentence)
 register.filter("tenant_sentence", words.tenant_sentence)
+register.filter("degraded_words", words.degraded_words)
 register.filter("share_words", words.share_words)
 register.filter("queue_words", words.queue_words)
 register.filter("ttft_words", figures.ttft_words)

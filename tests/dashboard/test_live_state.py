@@ -164,7 +164,10 @@ def test_a_caller_that_hung_up_is_no_incident() -> None:
 def test_degraded_parts_come_and_go() -> None:
     live = state(Degraded(NOW, "quota_store", "no answer for 1 s"))
     assert live.facts(tenancy()).degraded == ("quota_store: no answer for 1 s",)
+    live.take(second(NOW, degraded=("quota_store",)))
+    assert live.facts(tenancy()).degraded == ("quota_store: no answer for 1 s",)
     live.take(Restored(NOW + 5, "quota_store"))
+    live.take(second(NOW + 5))
     assert live.facts(tenancy()).degraded == ()
 
 

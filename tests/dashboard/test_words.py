@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dashboard.live.audience import MembersOf
 from dashboard.numbers import GAP
-from dashboard.words import fleet_sentence, tenant_sentence
+from dashboard.words import degraded_words, fleet_sentence, tenant_sentence
 from gateway.core.events import PoolSecond, ReplicaSecond, TenantSecond
 from gateway.core.priority import PriorityClass
 from tests.dashboard.test_live_state import NOW, second, state, tenancy
@@ -65,6 +65,13 @@ def test_a_single_failure_is_singular() -> None:
 def test_degraded_is_said_first() -> None:
     told = fleet(degraded=("quota_store",))
     assert told.startswith("0 pools, 0 replicas, 2 tenants. Degraded: quota_store.")
+    assert fleet(degraded=("ledger: no answer",)).endswith("Degraded: ledger.")
+
+
+def test_a_degraded_part_says_why_and_what_follows() -> None:
+    told = degraded_words("ledger: no answer")
+    assert told == "ledger: no answer. Meanwhile calls go on, their records wait on disk."
+    assert degraded_words("new") == "new."
 
 
 def test_a_tenant_reads_about_its_own_calls() -> None:
