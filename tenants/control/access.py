@@ -29,6 +29,8 @@ from tenants.errors import TenancyError
 from tenants.permissions import Principal
 
 WAIT = "retry_after_s"
+NOT_SIGNED_IN = "Sign in, or send an API key of scope manage as Authorization: Bearer."
+WRONG_KEY = REASONS[Reason.INVALID_API_KEY].meaning
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 
 
@@ -43,7 +45,10 @@ class SessionOrKey(HttpBearer):
 
     def __call__(self, request: HttpRequest) -> Principal | None:
         secret = _secret(request)
-        return self._by_session(request) if secret is None else self.authenticate(request, secret)
+        found = self._by_session(request) if secret is None else self.authenticate(request, secret)
+        if found is None:
+            raise HttpError(401, NOT_SIGNED_IN if secret is None else WRONG_KEY)
+        return found
 
     def authenticate(self, request: HttpRequest, token: str) -> Principal | None:
         pepper, address = settings.FAIRWAY_TENANTS.key_pepper, address_of(request)

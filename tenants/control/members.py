@@ -33,10 +33,13 @@ def list_members(request: HttpRequest, slug: str) -> list[MemberShown]:
 
 @router.post(MEMBERS, response=answers(MemberAdded, status=201))
 def add_member(request: HttpRequest, slug: str, body: MemberBody) -> Status[MemberAdded]:
-    """Makes an account where there is none; its password is in the answer, this once."""
+    """Makes an account; its password is in the answer, this once. One that exists already, only
+    operators may add."""
     principal = principal_of(request)
     require(principal, Action.MANAGE_MEMBERS, slug)
-    account = members.add(slug=slug, actor=principal.actor, **body.dict())
+    account = members.add(
+        slug=slug, actor=principal.actor, may_exist=principal.operator, **body.dict()
+    )
     shown = rendering.member(select.member(slug, account.username))
     return Status(201, MemberAdded(password=account.password, **shown.dict()))
 

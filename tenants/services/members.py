@@ -24,15 +24,23 @@ def add(
     actor: Actor,
     password: str | None = None,
     why: str = "",
+    may_exist: bool = True,
 ) -> Account:
-    """Makes the account where there is none of that name."""
+    """Makes the account where there is none of that name. ``may_exist``: false for who may not put
+    people of other organizations into this one, which would then be what they see."""
     versions.bump()
     row = select.organization(slug)
     known_role = _clean_role(role)
     user, made_up = find_or_make(username, password)
-    if Member.objects.filter(organization=row, user=user).exists():
+    if _is_member(user.pk, slug):
         raise AlreadyExists(
             f"{username} is a member of {slug} already.", next_step="Change the role instead."
+        )
+    if made_up is None and not may_exist:
+        raise AlreadyExists(
+            f"The account {username} exists already; only operators add it here.",
+            next_step="Take another name, or ask an operator.",
+            field="username",
         )
     created = Member.objects.create(organization=row, user=user, role=known_role)
     _record("add", created, None, {"role": known_role}, actor, why)
@@ -59,6 +67,10 @@ def remove(*, slug: str, username: str, actor: Actor, why: str = "") -> AuditEnt
     if row.role == Role.OWNER:
         _keep_an_owner(slug)
     return _record("remove", row, {"role": row.role}, None, actor, why)
+
+
+def _is_member(user_id: int, slug: str) -> bool:
+    return Member.objects.filter(organization__slug=slug, user=user_id).exists()
 
 
 def _clean_role(role: str) -> str:

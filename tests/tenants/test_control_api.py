@@ -135,6 +135,21 @@ def test_new_member_signs_in_with_the_password_shown_once(send: Send) -> None:
     assert "password" not in str(send("alice", "GET /tenants/acme/members").json())
 
 
+def test_only_operators_add_an_account_that_exists(send: Send) -> None:
+    """S41: nobody's page becomes that of an organization whose owner put them there."""
+    line, body = "POST /tenants/acme/members", {"username": "charlie", "role": "member"}
+    assert send("alice", line, **body).status_code == 409
+    added = send("olga", line, **body)
+    assert (added.status_code, added.json()["password"]) == (201, None)
+
+
+def test_a_refused_caller_is_told_what_to_send() -> None:
+    client = Client()
+    for headers, words in (({}, "Sign in"), ({"x-api-key": "fw-no"}, "The API key is")):
+        answer = client.get("/api/me", headers=headers)
+        assert (answer.status_code, words in answer.json()["detail"]) == (401, True)
+
+
 def test_last_owner_stays(send: Send) -> None:
     for line, body in (("DELETE", {}), ("PATCH", {"role": "viewer"})):
         answer = send("alice", f"{line} /tenants/acme/members/alice", **body)
