@@ -57,9 +57,14 @@ class BatchShare:
         self._batches: dict[Replica, _Batch] = {}
 
     def granted(self, replica: Replica, call: QueuedCall) -> None:
-        batch = self._batches.setdefault(replica, _Batch())
-        tokens = call.ticket.input_tokens + call.ticket.output_tokens
-        part = batch.of.setdefault(call.ticket.tenant, _Part())
+        ticket = call.ticket
+        tokens = ticket.input_tokens + ticket.output_tokens
+        batch = self._batches.get(replica)
+        if batch is None:
+            batch = self._batches[replica] = _Batch()
+        part = batch.of.get(ticket.tenant)
+        if part is None:
+            part = batch.of[ticket.tenant] = _Part()
         part.add(1, call.cost, tokens)
         batch.whole.add(1, call.cost, tokens)
 

@@ -44,20 +44,16 @@ class StartRule:
         self._sampled_s: dict[str, float] = {}
 
     def is_open(self, replica: Replica) -> bool:
-        return self.closed_by(replica) is None
-
-    def closed_by(self, replica: Replica) -> str | None:
-        """The word of the rule that closes it."""
         config = self.config
-        if not replica.has_free_slot:
-            return "slots"
-        if replica.in_flight_tokens > config.kv_in_flight_ratio * replica.config.kv_tokens:
-            return "kv"
-        if replica.unstarted >= config.unstarted_calls and not self._fits_step(replica):
-            return "unstarted"
-        if self._braked_until_s and replica.slug in self._braked_until_s:
-            return "brake"
-        return None
+        return (
+            replica.in_flight < replica.slots
+            and replica.in_flight_tokens <= config.kv_in_flight_ratio * replica.config.kv_tokens
+            and (
+                replica.unstarted < config.unstarted_calls
+                or replica.unstarted_prompt_tokens <= config.step_budget_tokens
+            )
+            and not (self._braked_until_s and replica.slug in self._braked_until_s)
+        )
 
     def opened_by(self, replica: Replica) -> str:
         """Which branch lets the next call through, for the explanation of a grant."""
@@ -101,6 +97,3 @@ class StartRule:
     @property
     def next_s(self) -> float | None:
         return min(self._braked_until_s.values(), default=None)
-
-    def _fits_step(self, replica: Replica) -> bool:
-        return replica.unstarted_prompt_tokens <= self.config.step_budget_tokens

@@ -39,5 +39,7 @@ class ExpiryHeap:
 
     def first_due(self, now_s: float) -> QueuedCall | None:
         """The call that is over for longest. It stays; the caller takes it out."""
+        if not self._entries or self._entries[0][0] > now_s:
+            return None  # also when that entry is dead: those behind it are later
         next_s = self.next_s
         return self._entries[0][2] if next_s is not None and next_s <= now_s else None

@@ -53,6 +53,9 @@ class Load:
         assert self.calls >= 0
 
 
+NO_LOAD = Load()  # read only
+
+
 @dataclass(frozen=True, slots=True)
 class FullQueue:
     """The bound that a call would exceed."""
@@ -151,9 +154,16 @@ class QueueLoad:
 
     def bound_reached(self, ticket: Ticket, config: PoolConfig) -> FullQueue | None:
         """The bound that one more call would exceed, if any."""
-        flow = self.by_flow.get((ticket.tenant, ticket.klass), Load())
+        flow = self.by_flow.get((ticket.tenant, ticket.klass), NO_LOAD)
         klass = self.by_class[ticket.klass]
         size = ticket.body_bytes
+        if (
+            flow.calls < config.queue_calls_per_tenant
+            and flow.body_bytes + size <= config.queue_bytes_per_tenant
+            and klass.calls < config.queue_calls_per_class
+            and klass.body_bytes + size <= config.queue_bytes_per_class
+        ):
+            return None
         bounds = (
             ("this tenant", config.queue_calls_per_tenant, flow.calls, 1, "calls"),
             ("this tenant", config.queue_bytes_per_tenant, flow.body_bytes, size, "bytes"),
