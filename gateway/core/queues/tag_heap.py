@@ -71,18 +71,13 @@ class TagHeap:
         return taken
 
     def within(self, tag: float, most: int) -> list[Line]:
-        """Lines whose tag is at most ``tag``, ``most`` of them if there are more: those near the
-        top."""
-        found: list[Line] = []
-        entries, places = self._entries, [0]
-        while places and len(found) < most:
-            place = places.pop()
-            if place >= len(entries) or entries[place][0] > tag:
-                continue
-            line = entries[place][3]
-            if line.entry is entries[place] and self._tag_of(line) <= tag:
+        """Lines whose tag is at most ``tag``, of the ``most`` entries nearest to the top: the first
+        places of the heap, which hold the least keys but for those of other branches."""
+        tag_of, found = self._tag_of, []
+        for entry in self._entries[:most]:
+            line = entry[3]
+            if entry[0] <= tag and line.entry is entry and tag_of(line) <= tag:
                 found.append(line)
-            places += (2 * place + 2, 2 * place + 1)
         return found
 
     def _entry(self, line: Line) -> Entry:
