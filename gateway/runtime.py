@@ -24,6 +24,7 @@ from gateway.core.events import BatchSecond, Event
 from gateway.core.limits.demands import QuotaStore
 from gateway.data_plane import DataPlane
 from gateway.degradation import Degradation
+from gateway.foreign_traffic import ForeignTraffic
 from gateway.heartbeat import Heartbeat, Pulse
 from gateway.ledger import rows
 from gateway.ledger.guard import HardBudgetGuard
@@ -68,6 +69,7 @@ class Fairway:
         self.snapshots = SnapshotHolder(
             build, current_version, self.bus.publish, self.clock, redis_url=settings.redis_url
         )
+        self.foreign_traffic = ForeignTraffic(self.bus.publish, self.clock)
         self.summary = SummaryBuilder(random.Random(), self._ttft_objective_s)
         self.active = ActiveCalls(settings.var_dir / "active-calls", settings.active_calls)
         self.ledger = Ledger(
@@ -184,10 +186,12 @@ class Fairway:
         self.ledger.watch()
 
     def _summarise(self) -> None:
+        views = self.gateway.views()
+        self.foreign_traffic.look(views)
         summary = self.summary.tick(
             self.clock.wall(),
             self.clock.monotonic(),
-            self.gateway.views(),
+            views,
             self.gateway.fleet.live(),
             self.active.queued_tokens(),
         )

@@ -25,12 +25,16 @@ class TelemetryUnusable(Exception):
 
 def read(text: bytes, names: MetricNames, *, slug: str, at_s: float) -> ReplicaTelemetry:
     """Raises TelemetryUnusable."""
-    wanted = (*names.running, *names.waiting, *names.kv_ratio, *names.prompt_tokens)
+    wanted = (
+        *(*names.running, *names.waiting, *names.kv_ratio),
+        *(*names.prompt_tokens, *names.preemptions),
+    )
     samples = _samples(text, wanted)
     running = _first(samples, names.running)
     waiting = _first(samples, names.waiting)
     ratios = _first(samples, names.kv_ratio)
     read_tokens = _first(samples, names.prompt_tokens)
+    preemptions = _first(samples, names.preemptions)
     if not (running or waiting or ratios):
         raise TelemetryUnusable("none of the expected metric names is reported")
     return ReplicaTelemetry(
@@ -39,6 +43,7 @@ def read(text: bytes, names: MetricNames, *, slug: str, at_s: float) -> ReplicaT
         running=int(sum(running)) if running else None,
         waiting=int(sum(waiting)) if waiting else None,
         kv_ratio=sum(ratios) / len(ratios) if ratios else None,
+        preemptions=int(sum(preemptions)) if preemptions else None,
         prompt_tokens=int(sum(read_tokens)) if read_tokens else None,
     )
 

@@ -40,6 +40,7 @@ class MetricNames:
     running: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
     kv_ratio: tuple[str, ...] = ()
+    preemptions: tuple[str, ...] = ()  # a counter
     prompt_tokens: tuple[str, ...] = ()  # a counter: when it falls, the server has restarted
 
 

@@ -21,6 +21,7 @@ VLLM = Adapter(
         running=("vllm:num_requests_running",),
         waiting=("vllm:num_requests_waiting",),
         kv_ratio=("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"),
+        preemptions=("vllm:num_preemptions_total",),
         prompt_tokens=("vllm:prompt_tokens_total",),
     ),
     endpoints=frozenset({"chat/completions", "completions", "embeddings", "responses", "messages"}),
