@@ -262,6 +262,7 @@ def is_failure(record: CallRecord) -> bool:
 
 def _replica_second(one: ReplicaLive, view: PoolView, now_s: float) -> ReplicaSecond:
     telemetry = one.telemetry
+    predicted, reported = view.cached_tokens.get(one.replica, (0, 0))
     return ReplicaSecond(
         pool=one.pool,
         replica=one.replica,
@@ -272,4 +273,6 @@ def _replica_second(one: ReplicaLive, view: PoolView, now_s: float) -> ReplicaSe
         running=None if telemetry is None else telemetry.running,
         waiting=None if telemetry is None else telemetry.waiting,
         kv_ratio=None if telemetry is None else telemetry.kv_ratio,
+        predicted_cached_tokens=predicted,
+        reported_cached_tokens=reported,
     )

@@ -93,6 +93,8 @@ class ReplicaSecond:
     running: int | None = None
     waiting: int | None = None
     kv_ratio: float | None = None
+    predicted_cached_tokens: int = 0  # in all, of the calls that ended here
+    reported_cached_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

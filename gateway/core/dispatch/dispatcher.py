@@ -35,6 +35,7 @@ Units: monotonic seconds, service tokens. Source: algorithms of the modules that
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 from gateway.core.dispatch import refusals
 from gateway.core.dispatch.bookings import Bookings
@@ -226,7 +227,7 @@ class Dispatcher:
 
     def view(self) -> PoolView:
         wait_s = self._shedding.wait_s(PriorityClass.INTERACTIVE, self._now_s)
-        return view_of(
+        view = view_of(
             self._config,
             self._waiting,
             self._running,
@@ -235,6 +236,7 @@ class Dispatcher:
             booked_calls=len(self._bookings),
             foreign_traffic=self._start.foreign_traffic(),
         )
+        return replace(view, cached_tokens=self._router.hits())
 
     # Steps
 

@@ -193,3 +193,6 @@ class PoolView:
     fair_share: dict[str, float] = field(default_factory=dict)  # tenant -> entitled slots
     booked_calls: int = 0  # refused calls that were promised a place
     foreign_traffic: frozenset[str] = frozenset()  # replicas that run calls of somebody else
+    cached_tokens: dict[str, tuple[int, int]] = field(
+        default_factory=dict
+    )  # by replica: predicted and reported since start

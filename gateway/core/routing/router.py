@@ -145,6 +145,15 @@ class Router:
             if sample is not None:
                 self._known.fit.learn(*sample)
 
+    def hits(self) -> dict[str, tuple[int, int]]:
+        """By replica: cached prompt tokens predicted and reported, since it is known."""
+        holdings = ((slug, self.index.get(slug)) for slug in self._configs)
+        return {
+            slug: (holding.watch.predicted_tokens, holding.watch.reported_tokens)
+            for slug, holding in holdings
+            if holding is not None
+        }
+
     def _begun(self, call: _Running, replica: Replica) -> None:
         call.started = True
         replica.unstarted_s = max(0.0, replica.unstarted_s - call.prefill_s)
