@@ -23,6 +23,8 @@ from benchmarks.overload_model import (
 )
 from gateway.core.reasons import Reason
 
+SEEDS = (11, 12, 13, 14, 15)
+
 
 def loaded(times: float, seconds: float, **options: Any) -> Outcome:
     return OverloadModel(lambda now_s: times * CAPACITY, **options).run_until(seconds)
@@ -45,6 +47,14 @@ def line(name: str, run: Outcome, base: float, seconds: float) -> str:
         f"{sum(number > 0 for number in run.batch_when_shed)}) "
         f"timeouts {run.refused(Reason.QUEUE_TIMEOUT)} preempted {run.preempted}"
     )
+
+
+def ttft_ratio(seconds: float) -> float:
+    """99th percentile over all seeds together."""
+    ones = [loaded(1.0, seconds, seed=seed) for seed in SEEDS]
+    twos = [loaded(2.0, seconds, seed=seed) for seed in SEEDS]
+    once, twice = (Outcome([c for run in runs for c in run.calls]) for runs in (ones, twos))
+    return twice.ttft_s(INTERACTIVE, 0.99, 5.0) / once.ttft_s(INTERACTIVE, 0.99, 5.0)
 
 
 def burst(seconds: float = 120.0, **options: Any) -> Outcome:
@@ -82,6 +92,7 @@ def main() -> None:
     print(line("5x interactive only", only, base, seconds))
     bare = loaded(5.0, seconds, shed_wait_ratio=0.0)
     print(line("5x without shedding", bare, base, seconds))
+    print(f"TTFT p99 of interactive, 2x / 1x, seeds {SEEDS}: {ttft_ratio(seconds):.2f}")
     run = burst()
     admitted, returned = first_returns(run)
     print(
