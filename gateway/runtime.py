@@ -83,7 +83,12 @@ class Fairway:
         self.heartbeat = Heartbeat(
             Pulse(self.metrics.loop_lag, self._watch, self._summarise, self._renew), self.clock
         )
-        self.probes = Probes(lambda: self.ready, lambda: self.summary.degraded, self.metrics.render)
+        self.probes = Probes(
+            lambda: self.ready,
+            lambda: self.summary.degraded,
+            self.metrics.render,
+            settings.metrics_token,
+        )
         self._sinks = dict(sinks or {})
         self._batches = batches
         self._tasks = Background()

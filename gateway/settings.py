@@ -42,6 +42,8 @@ class GatewaySettings:
     active_calls: Annotated[int, Ge(16), Le(1_000_000)] = 16_384  # at once; 2 KiB of disk for each
     ledger_spool_bytes: Annotated[int, Ge(1_000_000)] = 1024 * 1024 * 1024  # while the database
     # is away; more is lost and counted
+    metrics_token: str = field(default="", repr=False)  # asked for by /metrics; without one it
+    # answers this machine only
     tenant_labels: Annotated[int, Ge(1), Le(10_000)] = 100  # tenants named in metrics; the
     # rest is "other"
     traces_dir: Path = Path("traces")

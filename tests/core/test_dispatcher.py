@@ -130,6 +130,11 @@ class TestExpiry:
         effects = dispatcher().submit(ticket(deadline_s=4.0), 5.0)
         assert [refuse.reason for refuse in refusals(effects)] == [Reason.DEADLINE]
 
+    def test_a_dead_deadline_at_an_idle_pool_may_come_back_at_once(self) -> None:
+        [refused] = refusals(dispatcher().submit(ticket(deadline_s=0.0), 1.0))
+        assert (refused.reason, refused.retry_after_s) == (Reason.DEADLINE, 1.0)
+        assert "promised" not in refused.message
+
     def test_expired_calls_do_not_block_those_behind(self) -> None:
         """G18: timed-out entries block the queue, one entry runs twice."""
         pool, seen = busy(), []

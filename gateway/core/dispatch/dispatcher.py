@@ -38,7 +38,7 @@ import random
 from dataclasses import replace
 
 from gateway.core.dispatch import refusals
-from gateway.core.dispatch.bookings import Bookings
+from gateway.core.dispatch.bookings import SHORTEST_S, Bookings
 from gateway.core.dispatch.conversations import Conversations
 from gateway.core.dispatch.drain_rate import DrainRate
 from gateway.core.dispatch.effects import (
@@ -255,7 +255,8 @@ class Dispatcher:
         self._now_s = now_s
         while (call := self._waiting.first_due(now_s)) is not None:
             self._waiting.discard(call.ticket.call_id)
-            after_s = self._shedding.booked_s(call, now_s)
+            at_rest = bool(self._roster.free)  # its caller had no time, the pool has
+            after_s = SHORTEST_S if at_rest else self._shedding.booked_s(call, now_s)
             effects.append(refusals.expired(call, now_s, after_s))
         if self._returning:
             for tenant, klass in self._returning.over(now_s):
