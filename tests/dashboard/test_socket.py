@@ -12,6 +12,7 @@ from asgiref.sync import sync_to_async
 from django.test import Client
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.typing import Origin
 
 from dashboard.live import consumers
 from gateway.core.events import ConfigApplied
@@ -58,7 +59,7 @@ async def test_another_address_is_refused(
     headers = {"Cookie": f"sessionid={await session_of(live_cast.olga)}"}
     url = server.ws_url.replace("/ws/live/", "/ws/other/")
     with pytest.raises(InvalidStatus) as refused:
-        await connect(url, additional_headers=headers, origin=server.url)
+        await connect(url, additional_headers=headers, origin=Origin(server.url))
     assert refused.value.response.status_code == 403
     assert "Traceback" not in caplog.text
 

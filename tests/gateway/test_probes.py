@@ -9,7 +9,7 @@ import pytest
 from gateway.probes import Probes
 
 HERE, ELSEWHERE = ("127.0.0.1", 5000), ("10.0.0.7", 5000)
-TOKEN = "a-token-of-the-monitoring"
+BEARER = "of-the-monitoring"
 
 
 async def status_of(client: tuple[str, int], token: str = "", **headers: str) -> int:
@@ -37,7 +37,7 @@ async def test_a_proxy_on_this_machine_does_not_make_its_clients_local() -> None
     assert await status_of(HERE, x_forwarded_for="10.0.0.7") == 403
 
 
-@pytest.mark.parametrize(("sent", "status"), [(TOKEN, 200), ("wrong", 403), ("", 403)])
+@pytest.mark.parametrize(("sent", "status"), [(BEARER, 200), ("wrong", 403), ("", 403)])
 async def test_with_a_token_only_its_bearer_does(sent: str, status: int) -> None:
-    assert await status_of(ELSEWHERE, TOKEN, authorization=f"Bearer {sent}") == status
-    assert await status_of(HERE, TOKEN) == 403
+    assert await status_of(ELSEWHERE, BEARER, authorization=f"Bearer {sent}") == status
+    assert await status_of(HERE, BEARER) == 403

@@ -77,14 +77,14 @@ def test_bits_and_lists_agree_and_what_is_held_is_a_beginning(
     for replica, family, length in prompts:
         hashes = tuple(1_000 * family + block for block in range(length))
         insert(known, f"r{replica}", chain(*hashes))
-    for replica in ("r0", "r1", "r2"):
-        holding = known.get(replica)
+    for slug in ("r0", "r1", "r2"):
+        holding = known.get(slug)
         assert holding is not None
         held = set(holding.lru)
         assert len(held) <= LEAST_CAPACITY
         for family in range(6):
             whole = tuple(1_000 * family + block for block in range(40))
-            matched = known.matched(replica, chain(*whole))
+            matched = known.matched(slug, chain(*whole))
             assert held & set(whole) == set(whole[:matched])
 
 
