@@ -51,7 +51,7 @@ async def in_force(place: Installation, version: int) -> None:
             await asyncio.sleep(0.01)
 
 
-async def until(happened: Callable[[], bool], within_s: float = 10.0) -> float:
+async def until(happened: Callable[[], bool], within_s: float = 30.0) -> float:
     """Looks every 5 ms. Returns seconds until it happened; raises TimeoutError."""
     began_s = time.monotonic()
     async with asyncio.timeout(within_s):

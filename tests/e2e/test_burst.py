@@ -50,14 +50,17 @@ async def _known(session: aiohttp.ClientSession, place: Installation, key: str) 
 
 
 def _keys_of_new_tenants(place: Installation) -> list[str]:
-    """One process for all of them: Django takes seconds to load."""
-    limits = f"'--rpm', '{ALLOWED}', '--concurrency', '1000', stdout=StringIO()"
+    """One process for all of them: Django takes seconds to load. What refills is one call a minute,
+    so that a slow machine admits no more."""
     script = f"""
 from io import StringIO
 from django.core.management import call_command
 for turn in range({REPETITIONS}):
-    call_command('tenant', 'create', f'burst-{{turn}}', {limits})
-    call_command('apikey', 'create', f'burst-{{turn}}', '--json')
+    name = f'burst-{{turn}}'
+    call_command('tenant', 'create', name, '--concurrency', '1000', stdout=StringIO())
+    once_a_minute = ('1', '--class', 'online', '--burst', '{ALLOWED}')
+    call_command('tenant', 'limit', name, 'rpm', *once_a_minute, stdout=StringIO())
+    call_command('apikey', 'create', name, '--json')
 """
     command = [sys.executable, "manage.py", "shell", "--no-imports", "-c", script]
     done = subprocess.run(command, cwd=ROOT, env=place.env, stdout=subprocess.PIPE, check=True)

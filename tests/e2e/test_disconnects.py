@@ -17,7 +17,7 @@ import pytest_asyncio
 from tests.e2e.clients import LEAVINGS, Client, Leaving, calling, chat
 from tests.e2e.installation import Installation
 from tests.e2e.operator import Operator
-from tests.e2e.scripted import scripted
+from tests.e2e.scripted import scripted, until
 from tests.fakes.llamacpp import LlamaServer
 from tests.fakes.scripted_replica import Received, ScriptedReplica
 from tests.fakes.scripts import ROLE, Hang, Script, Send, chunk, tokens
@@ -121,7 +121,7 @@ async def test_all_counters_are_zero_after_a_thousand_cancelled_calls(
     ended = estate.series("fairway_calls_total", pool="scripted")
     await _cancelled_at_random(estate, "scripted", CALLS, most_s=0.4)
     await nothing_remains(estate, "scripted")
-    assert replica.open_calls == 0
+    await until(lambda: replica.open_calls == 0, 5)
     assert estate.series("fairway_calls_total", pool="scripted") - ended == CALLS
     await _every_slot_is_free(estate, replica)
 
