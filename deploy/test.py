@@ -2,83 +2,39 @@
 skipped.
 
 Redis, PostgreSQL and Chromium are installed where we may (root, or sudo without a password, and
-apt-get). Where one cannot be had its tests skip, and the last line says which. Two lanes run at
-once, one for each core. The suite runs on SQLite; the tests that touch the database, browser aside,
-run once more on a PostgreSQL.
+apt-get). Where one cannot be had its tests skip, and the last line says which. The suite runs on
+SQLite; the tests that touch the database, browser aside, run once more on a PostgreSQL.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
-from tests.servers import PostgresServer, chromium, postgres_programs, postgres_server
+from tests.servers import chromium, postgres_programs, postgres_server
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("gateway", "tenants", "dashboard", "workers", "config", "deploy", "tests")
-WHOLE = ("tests/e2e", "tests/browser")
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One command; it has passed when its status is 0. ``report``: where pytest writes its own."""
-
-    name: str
-    command: tuple[str, ...]
-    environment: Mapping[str, str] = field(default_factory=dict)
-    report: Path | None = None
+PYTEST = (sys.executable, "-m", "pytest", "-q", "--durations=5")
 
 
 def main() -> int:
     started = time.monotonic()
     install_servers()
     with tempfile.TemporaryDirectory(prefix="fairway-report-") as directory:
-        with postgres_server() as server:
-            lanes = [checks(Path(directory)), whole(Path(directory), server)]
-            with ThreadPoolExecutor(len(lanes)) as pool:
-                ends = pool.map(run_lane, lanes, (True, False))
-                failed = [name for names in ends for name in names]
-        steps = [step for lane in lanes for step in lane]
-        skipped = sorted({reason for step in steps for reason in _skipped(step.report)})
+        reports = [Path(directory) / "sqlite.xml", Path(directory) / "postgresql.xml"]
+        failed = [name for name, passed in _steps(*reports) if not passed]
+        skipped = sorted({reason for report in reports for reason in _skipped(report)})
     print(verdict(failed, skipped, time.monotonic() - started), flush=True)
     return 1 if failed else 0
-
-
-def checks(reports: Path) -> list[Step]:
-    """One lane: lint, format, types, and the tests that need one process."""
-    ruff, mypy = (sys.executable, "-m", "ruff"), (sys.executable, "-m", "mypy", "--strict")
-    elsewhere = [f"--ignore={directory}" for directory in WHOLE]
-    return [
-        Step("lint", (*ruff, "check", ".")),
-        Step("format", (*ruff, "format", "--check", "--quiet", ".")),
-        Step("types", (*mypy, *PACKAGES, "manage.py")),
-        _pytest("tests", reports, *elsewhere),
-    ]
-
-
-def whole(reports: Path, postgres: PostgresServer | None) -> list[Step]:
-    """The other lane: whole installations, browsers, and once more what touches the database."""
-    steps = [_pytest("end to end", reports, *WHOLE)]
-    if postgres is not None:
-        selection = ("-m", "database", "--ignore=tests/browser")
-        step = _pytest("tests on PostgreSQL", reports, *selection)
-        steps.append(replace(step, environment={"DATABASE_URL": postgres.url}))
-    return steps
-
-
-def run_lane(steps: Sequence[Step], live: bool) -> list[str]:
-    """One after the other. The words of a step are printed as they come, or in one piece at its
-    end, so that two lanes do not mix. Returns the names of those that failed."""
-    return [step.name for step in steps if not _passes(step, live)]
 
 
 def verdict(failed: list[str], skipped: list[str], took_s: float) -> str:
@@ -106,33 +62,59 @@ def install_servers() -> None:
             print(f"test: apt-get {arguments[0]} failed; tests that need it skip", flush=True)
 
 
-def _pytest(name: str, reports: Path, *selection: str) -> Step:
-    report = reports / f"{name}.xml"
-    command = (sys.executable, "-m", "pytest", "-q", "--durations=5", f"--junitxml={report}")
-    return Step(name, (*command, *selection), report=report)
+def _steps(sqlite: Path, postgresql: Path) -> list[tuple[str, bool]]:
+    ruff, mypy = (sys.executable, "-m", "ruff"), (sys.executable, "-m", "mypy", "--strict")
+    with _on_postgresql(postgresql) as second:
+        steps = [
+            ("lint", _passes(*ruff, "check", ".")),
+            ("format", _passes(*ruff, "format", "--check", "--quiet", ".")),
+            ("types", _passes(*mypy, *PACKAGES, "manage.py")),
+            ("tests on SQLite", _passes(*PYTEST, f"--junitxml={sqlite}")),
+        ]
+        if second is not None:
+            print("test: the tests of the database on PostgreSQL, which ran meanwhile", flush=True)
+            steps.append(("tests on PostgreSQL", second() == 0))
+    return steps
 
 
-def _passes(step: Step, live: bool) -> bool:
-    started = time.monotonic()
-    print(f"test: {step.name} …", flush=True)
-    done = subprocess.run(
-        step.command,
-        cwd=ROOT,
-        env={**os.environ, **step.environment},
-        stdout=None if live else subprocess.PIPE,
-        stderr=None if live else subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    state = "failed" if done.returncode else "passed"
-    took_s = time.monotonic() - started
-    print(f"{done.stdout or ''}test: {step.name} {state} after {took_s:.0f} s", flush=True)
-    return done.returncode == 0
+@contextlib.contextmanager
+def _on_postgresql(report: Path) -> Iterator[Callable[[], int] | None]:
+    """Starts the second run, on the other core, and gives what waits for its end, prints its words
+    and returns its status; None where there is no PostgreSQL."""
+    with postgres_server() as server, tempfile.TemporaryFile("w+") as words:
+        if server is None:
+            yield None
+            return
+        run = subprocess.Popen(
+            [*PYTEST, "-m", "database", "--ignore=tests/browser", f"--junitxml={report}"],
+            cwd=ROOT,
+            env={**os.environ, "DATABASE_URL": server.url},
+            stdout=words,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+        def finish() -> int:
+            status = run.wait()
+            words.seek(0)
+            print(words.read(), flush=True)
+            return status
+
+        try:
+            yield finish
+        finally:
+            run.kill()
 
 
-def _skipped(report: Path | None) -> list[str]:
+def _passes(*command: str) -> bool:
+    words = [word for word in command[1:] if not word.startswith("--junitxml")]
+    print(f"test: {' '.join(words)}", flush=True)
+    return subprocess.run(command, cwd=ROOT, check=False).returncode == 0
+
+
+def _skipped(report: Path) -> list[str]:
     """``tests.stores.test_redis::test_x (redis-server is not installed)`` for each skipped test."""
-    if report is None or not report.exists():
+    if not report.exists():
         return []
     return [
         f"{case.get('classname')}::{case.get('name')} ({skip.get('message')})"

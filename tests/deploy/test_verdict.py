@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -48,18 +47,6 @@ def test_the_last_line_names_what_failed_and_what_was_skipped(tmp_path: Path) ->
     line = make_test.verdict(["types"], skipped, 61.4)
     expected = "tests.b::test_lua (redis-server is not installed)"
     assert line == f"make test: FAILED: types after 61 s; skipped: {expected}"
-
-
-def test_a_lane_goes_on_after_a_failure_and_names_it(
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    steps = [
-        make_test.Step("bad", (sys.executable, "-c", "print('why'); exit(1)")),
-        make_test.Step("good", (sys.executable, "-c", "")),
-    ]
-    assert make_test.run_lane(steps, live=False) == ["bad"]
-    words = capfd.readouterr().out
-    assert words.index("why") < words.index("bad failed") < words.index("good passed")
 
 
 def test_nothing_failed_and_nothing_skipped_is_said_so() -> None:
