@@ -1,5 +1,7 @@
+import gc
 import json
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -262,20 +264,32 @@ BOMBS = {
 }
 
 
+@pytest.fixture
+def frozen_heap() -> Iterator[None]:
+    """As the server does: what was there before is not walked by the collector. The objects of the
+    other tests of this process would be, many times over."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 @pytest.mark.parametrize("raw", BOMBS.values(), ids=BOMBS)
+@pytest.mark.usefixtures("frozen_heap")
 def test_bombs_cost_little_time(raw: bytes) -> None:
     """S32: a MiB of them costs at most 100 ms, most of it in decoding."""
-    started = time.process_time()
+    started = time.thread_time()
     refusal(raw)
-    assert time.process_time() - started < 0.1
+    assert time.thread_time() - started < 0.1
 
 
+@pytest.mark.usefixtures("frozen_heap")
 def test_large_prompt_is_parsed_within_one_callback_budget() -> None:
     """G21: 1.5 M tokens of text."""
     raw = json.dumps({**HELLO, "messages": [{"role": "user", "content": "word: " * 1_000_000}]})
-    started = time.process_time()
+    started = time.thread_time()
     assert CHAT.parse(raw.encode(), BodyBounds()).prompt_bytes == 6_000_004
-    assert time.process_time() - started < 0.1
+    assert time.thread_time() - started < 0.1
 
 
 def test_parsed_body_shows_no_prompt_in_its_repr() -> None:
