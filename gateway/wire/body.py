@@ -22,6 +22,7 @@ import msgspec
 from gateway.core.errors import Rejected
 from gateway.core.reasons import Reason
 from gateway.wire.dialect import BodyBounds
+from gateway.wire.request_fields import MAX_MESSAGES
 
 REFUSED_FIELDS: Final = (
     "api_base",
@@ -35,7 +36,6 @@ REFUSED_FIELDS: Final = (
     "kv_transfer_params",
 )
 _ESCAPED_NUL: Final = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")  # an odd number of backslashes
-_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)  # also cut off
 _PLACE: Final = re.compile(r" - at `\$\.?(?P<path>.*)`$", re.DOTALL)
 _MISSING: Final = re.compile(r"required field `(?P<name>[^`]+)`")
 
@@ -49,7 +49,7 @@ def invalid(message: str, param: str | None = None) -> Rejected:
 def decode_object(raw: bytes, bounds: BodyBounds) -> dict[str, Any]:
     """Raises Rejected. The message tells where the body is wrong, never what it says."""
     most = bounds.max_containers
-    if _brackets(raw) > most and _brackets(_STRING.sub(b"", raw)) > most:
+    if _brackets(raw) > most and _brackets(_without_strings(raw)) > most:
         raise invalid(f"The body has more than {most} objects and lists.")
     try:
         body = msgspec.json.decode(raw)
@@ -90,6 +90,13 @@ def _brackets(raw: bytes) -> int:
     return raw.count(b"{") + raw.count(b"[")
 
 
+def _without_strings(raw: bytes) -> bytes:
+    """What stands outside of strings, as far as ``raw`` is JSON. Escapes go first, so that every
+    quote that is left begins or ends a string."""
+    bare = raw.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in raw else raw
+    return b"".join(bare.split(b'"')[::2])
+
+
 def _out_of_range(text: str) -> Rejected:
     place = _PLACE.search(text)
     path = place["path"] if place else ""
@@ -104,6 +111,8 @@ def _out_of_range(text: str) -> Rejected:
 def _check_shape(body: dict[str, Any], bounds: BodyBounds) -> None:
     messages = body.get("messages")
     messages = messages if isinstance(messages, list) else []
+    if len(messages) > MAX_MESSAGES:
+        raise invalid(f"There are more than {MAX_MESSAGES} messages.", "messages")
     rest = {name: value for name, value in body.items() if value is not messages}
     _check_part(rest, 1, bounds)
     for message in messages:
@@ -117,17 +126,17 @@ def _check_part(part: dict[str, Any] | list[Any], depth: int, bounds: BodyBounds
     while level:
         if depth > bounds.max_depth:
             raise _too_deep(bounds)
-        keys += sum(len(container) for container in level if isinstance(container, dict))
+        below = []
+        for container in level:
+            values: Iterable[Any] = container
+            if type(container) is dict:
+                keys += len(container)
+                values = container.values()
+            below += [value for value in values if type(value) is dict or type(value) is list]
         containers += len(level)
-        if max(keys, containers) > bounds.max_keys:
+        if keys > bounds.max_keys or containers > bounds.max_keys:
             raise invalid(f"The body has more than {bounds.max_keys} keys, objects or lists.")
-        level = [child for container in level for child in _containers(container)]
-        depth += 1
-
-
-def _containers(container: dict[str, Any] | list[Any]) -> Iterable[dict[str, Any] | list[Any]]:
-    values = container.values() if isinstance(container, dict) else container
-    return (value for value in values if type(value) is dict or type(value) is list)
+        level, depth = below, depth + 1
 
 
 def _too_deep(bounds: BodyBounds) -> Rejected:

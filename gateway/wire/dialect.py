@@ -30,7 +30,7 @@ class BodyBounds:
 
     max_depth: int = 64
     max_keys: int = 4_096  # also of objects and lists; per message, and in all the rest
-    max_containers: int = 65_536  # objects and lists in all
+    max_containers: int = 32_768  # objects and lists in all
 
 
 @dataclass(frozen=True, slots=True)

@@ -260,7 +260,11 @@ BOMBS = {
     + b"{}]}]}",
     "escapes without an end": with_raw("[" * 70_000 + '"' + '\\"' * 400_000 + "\\")[:-1],
     "keys": with_raw(json.dumps({str(i): i for i in range(100_000)})),
-    "messages": b'{"model":"m","messages":[' + b'{"role":"user"},' * 65_000 + b"1]}",
+    "messages": b'{"model":"m","messages":[' + b'{"role":"user"},' * 32_000 + b"1]}",
+    "parts": b'{"model":"m","messages":['
+    + b'{"role":"user","content":["a",{},{}]},' * 8_000
+    + b"1]}",
+    "escaped quotes": with_raw("[" + r'["\"", {}],' * 75_000 + "1]"),
 }
 
 
