@@ -3,7 +3,8 @@ skipped.
 
 Redis, PostgreSQL and Chromium are installed where we may (root, or sudo without a password, and
 apt-get). Where one cannot be had its tests skip, and the last line says which. The suite runs on
-SQLite; the tests that touch the database, browser aside, run once more on a PostgreSQL.
+SQLite, what does not mind company on all cores at once; the tests that touch the database, browser
+aside, run meanwhile once more on a PostgreSQL. What measures real time (``alone``) comes last.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from tests.servers import chromium, postgres_programs, postgres_server
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("gateway", "tenants", "dashboard", "workers", "config", "deploy", "tests")
+WORKERS = max(2, os.cpu_count() or 2)
 PYTEST = (sys.executable, "-m", "pytest", "-q", "--durations=5")
 
 
@@ -30,9 +32,10 @@ def main() -> int:
     started = time.monotonic()
     install_servers()
     with tempfile.TemporaryDirectory(prefix="fairway-report-") as directory:
-        reports = [Path(directory) / "sqlite.xml", Path(directory) / "postgresql.xml"]
-        failed = [name for name, passed in _steps(*reports) if not passed]
-        skipped = sorted({reason for report in reports for reason in _skipped(report)})
+        failed = [name for name, passed in _steps(Path(directory)) if not passed]
+        skipped = sorted(
+            {reason for report in Path(directory).iterdir() for reason in _skipped(report)}
+        )
     print(verdict(failed, skipped, time.monotonic() - started), flush=True)
     return 1 if failed else 0
 
@@ -62,31 +65,34 @@ def install_servers() -> None:
             print(f"test: apt-get {arguments[0]} failed; tests that need it skip", flush=True)
 
 
-def _steps(sqlite: Path, postgresql: Path) -> list[tuple[str, bool]]:
-    ruff, mypy = (sys.executable, "-m", "ruff"), (sys.executable, "-m", "mypy", "--strict")
-    with _on_postgresql(postgresql) as second:
+def _steps(reports: Path) -> list[tuple[str, bool]]:
+    """Each with whether it passed."""
+    lint, types = (sys.executable, "-m", "ruff"), (sys.executable, "-m", "mypy", "--strict")
+    shared = (*PYTEST, "-n", str(WORKERS), "--dist=worksteal", "-m", "not alone")
+    with _on_postgresql(reports / "postgresql.xml") as second:
         steps = [
-            ("lint", _passes(*ruff, "check", ".")),
-            ("format", _passes(*ruff, "format", "--check", "--quiet", ".")),
-            ("types", _passes(*mypy, *PACKAGES, "manage.py")),
-            ("tests on SQLite", _passes(*PYTEST, f"--junitxml={sqlite}")),
+            ("lint", _passes(*lint, "check", ".")),
+            ("format", _passes(*lint, "format", "--check", "--quiet", ".")),
+            ("types", _passes(*types, *PACKAGES, "manage.py")),
+            ("tests on SQLite", _passes(*shared, f"--junitxml={reports / 'sqlite.xml'}")),
         ]
         if second is not None:
             print("test: the tests of the database on PostgreSQL, which ran meanwhile", flush=True)
             steps.append(("tests on PostgreSQL", second() == 0))
-    return steps
+    alone = _passes(*PYTEST, "-m", "alone", f"--junitxml={reports / 'alone.xml'}")
+    return [*steps, ("tests of real time", alone)]
 
 
 @contextlib.contextmanager
 def _on_postgresql(report: Path) -> Iterator[Callable[[], int] | None]:
-    """Starts the second run, on the other core, and gives what waits for its end, prints its words
-    and returns its status; None where there is no PostgreSQL."""
+    """Starts the second run and gives what waits for its end, prints its words and returns its
+    status; None where there is no PostgreSQL."""
     with postgres_server() as server, tempfile.TemporaryFile("w+") as words:
         if server is None:
             yield None
             return
         run = subprocess.Popen(
-            [*PYTEST, "-m", "database", "--ignore=tests/browser", f"--junitxml={report}"],
+            [*PYTEST, "-m", "database and not alone", f"--junitxml={report}"],
             cwd=ROOT,
             env={**os.environ, "DATABASE_URL": server.url},
             stdout=words,
@@ -114,8 +120,6 @@ def _passes(*command: str) -> bool:
 
 def _skipped(report: Path) -> list[str]:
     """``tests.stores.test_redis::test_x (redis-server is not installed)`` for each skipped test."""
-    if not report.exists():
-        return []
     return [
         f"{case.get('classname')}::{case.get('name')} ({skip.get('message')})"
         for case in ElementTree.parse(report).iter("testcase")

@@ -31,7 +31,7 @@ def line(*calls: QueuedCall) -> Line:
 
 
 def serve(waiting: Line) -> QueuedCall:
-    first = waiting.first()
+    first = waiting.head
     waiting.remove(first, served=True)
     return first
 

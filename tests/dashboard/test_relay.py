@@ -24,6 +24,8 @@ from tests.dashboard.test_live_state import tenancy
 from tests.fakes.live_events import LiveEvents
 from tests.servers import RedisServer
 
+pytestmark = pytest.mark.alone
+
 
 def known(last: Tenancy) -> Tenancy:
     return tenancy(acme=1, rival=1)

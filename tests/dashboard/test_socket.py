@@ -22,7 +22,7 @@ from tests.dashboard.pages_server import PagesServer
 from tests.fakes.live_events import LiveEvents
 from tests.people import BACKEND
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.alone]
 
 
 async def session_of(user: Any) -> str:

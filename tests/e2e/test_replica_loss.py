@@ -101,9 +101,22 @@ async def test_a_burst_is_spread_evenly_over_both_endpoints(
             replica.default = SILENT
         clients = [calling(estate, chat(POOL, stream=n % 2 == 0)) for n in range(BURST)]
         await asyncio.gather(*(stack.enter_async_context(client) for client in clients))
-        await until(lambda: sum(len(replica.calls) for replica in replicas) == BURST)
-        counts = [len(replica.calls) for replica in replicas]
+        counts = await _counts(replicas, estate)
     assert max(counts) - min(counts) <= 1, counts
+
+
+async def _counts(replicas: list[ScriptedReplica], place: Installation) -> list[int]:
+    """Calls at each, once the burst has arrived."""
+    began_at = datetime.now(UTC)
+    try:
+        await until(lambda: sum(len(replica.calls) for replica in replicas) >= BURST)
+    except TimeoutError:
+        counts = [len(replica.calls) for replica in replicas]
+        running = place.series("fairway_in_flight", pool=POOL)
+        waiting = place.series("fairway_queue_depth", pool=POOL)
+        ended = [at for at in place.logged("call") if at > began_at]
+        raise AssertionError(f"{counts}, {running=}, {waiting=}, {len(ended)=}") from None
+    return [len(replica.calls) for replica in replicas]
 
 
 async def test_a_replica_that_returns_under_its_name_is_another_one(

@@ -28,6 +28,8 @@ from tests import factories
 from tests.factories import TESTER
 from workers.threads import with_database
 
+pytestmark = pytest.mark.alone
+
 EMPTY = Snapshot(version=1, loaded_at=0.0, tenants={}, keys={}, pools={}, aliases={}, parameters={})
 
 

@@ -16,6 +16,8 @@ from tests.fakes import scripts
 from tests.fakes.scripted_replica import ScriptedReplica, running
 from tests.replicas.calls import CHAT, SHORT, chat_body, failure, read, target, text_of
 
+pytestmark = pytest.mark.alone
+
 
 async def test_bytes_arrive_as_they_were_sent(
     upstream: AiohttpUpstream, replica: ScriptedReplica

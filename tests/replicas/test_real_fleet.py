@@ -7,6 +7,8 @@ import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import pytest
+
 from gateway.core.clock import SystemClock
 from gateway.core.errors import UpstreamError
 from gateway.core.events import Event, ReplicaState
@@ -16,6 +18,8 @@ from gateway.replicas.supervised_replica import FleetSinks
 from gateway.snapshot.values import ReplicaValue
 from tests.fakes.llamacpp import serving
 from tests.replicas.calls import CHAT, SHORT, chat_body
+
+pytestmark = pytest.mark.alone
 
 
 class States:

@@ -38,7 +38,7 @@ class FinishTimeFair(StartTimeFairQueue):
 
     def _tag_of(self, line: Line) -> float:
         weight = self._weights.get(line.tenant, 1.0)
-        return self._flows[line.tenant].tag + line.first().cost / weight
+        return self._flows[line.tenant].tag + line.head.cost / weight
 
 
 class NoCorrection(StartTimeFairQueue):

@@ -17,6 +17,8 @@ from tests.fakes.data_plane import POOL, House, chat, replica, tenant
 from tests.fakes.llamacpp import LlamaServer, serving
 from tests.fakes.tinyllm import build
 
+pytestmark = pytest.mark.alone
+
 pytest.importorskip("xllamacpp")
 
 TENANTS = tuple(f"t{number}" for number in range(8))

@@ -17,6 +17,8 @@ from gateway.stores.redis import RedisStore
 from tests.servers import RedisServer
 from tests.stores.factories import call_id, demand
 
+pytestmark = pytest.mark.alone
+
 T = TypeVar("T")
 
 

@@ -41,6 +41,7 @@ def test_checksum_refuses_every_typo_of_one_character() -> None:
 @pytest.mark.parametrize(
     "text",
     ["", "fw-", SECRET[:-1], SECRET + "a", SECRET + "\n", SECRET.upper(), "sk-" + SECRET[3:]],
+    ids=["empty", "prefix", "shorter", "longer", "with a line end", "upper case", "other prefix"],
 )
 def test_malformed_keys_have_no_id(text: str) -> None:
     assert key_format.parse(text) is None

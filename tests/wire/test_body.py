@@ -279,6 +279,7 @@ def frozen_heap() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("raw", BOMBS.values(), ids=BOMBS)
+@pytest.mark.alone
 @pytest.mark.usefixtures("frozen_heap")
 def test_bombs_cost_little_time(raw: bytes) -> None:
     """S32: a MiB of them costs at most 100 ms, most of it in decoding."""
@@ -287,6 +288,7 @@ def test_bombs_cost_little_time(raw: bytes) -> None:
     assert time.thread_time() - started < 0.1
 
 
+@pytest.mark.alone
 @pytest.mark.usefixtures("frozen_heap")
 def test_large_prompt_is_parsed_within_one_callback_budget() -> None:
     """G21: 1.5 M tokens of text."""

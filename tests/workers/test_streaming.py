@@ -18,6 +18,8 @@ from tests.workers.test_multipart import BOUNDARY, KIND
 from workers.settings import MEBIBYTE, WorkersSettings
 from workers.threads import with_database
 
+pytestmark = pytest.mark.alone
+
 __all__ = ["alice"]
 
 PIECE = b"x" * 65_535 + b"\n"

@@ -18,6 +18,8 @@ from tests.fakes.data_plane import Answer, House, chat, replica
 from tests.fakes.scripted_replica import running
 from tests.fakes.scripts import Script, Send, Step, Wait
 
+pytestmark = pytest.mark.alone
+
 GAP_S = 0.01
 
 
