@@ -25,7 +25,7 @@ from tests.fakes.scripts import ROLE, Hang, Script, Send, chunk, tokens
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 CALLS = 1000
-CALLS_ON_LLAMA = 200
+CALLS_ON_LLAMA = 1000
 AT_ONCE = 40
 LEFT_S = 1.0
 SILENT = Script((Hang(),))
