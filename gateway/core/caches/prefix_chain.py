@@ -52,7 +52,8 @@ class PrefixChain:
     @property
     def holder_key(self) -> int:
         """The hash that every holder holds; 0 for a short prompt."""
-        return self.hashes[self.holder_blocks - 1] if len(self.hashes) > 1 else 0
+        blocks = len(self.hashes)
+        return self.hashes[max(2, (blocks + 1) // 2) - 1] if blocks > 1 else 0
 
     def counted(self, prompt_tokens: int, characters: int) -> PrefixChain:
         """The same chain once the tokens of its prompt are known."""

@@ -59,6 +59,7 @@ class PrefixIndex:
         self._holdings: dict[str, Holding] = {}
         self._by_bit: dict[int, Holding] = {}  # keys 1 << n
         self._of_block: dict[int, int] = {}
+        self.bits_of = self._of_block.get  # a block's replicas, for who looks at many blocks
         self._in_slots: list[Holding] = []
         self._sessions: OrderedDict[int, str] = OrderedDict()
 

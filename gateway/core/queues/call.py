@@ -6,7 +6,7 @@ Times are monotonic seconds. Costs are service tokens: input weighs 1, cached in
 from __future__ import annotations
 
 from collections.abc import Callable, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from gateway.core.dispatch.effects import Ticket
@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from gateway.core.queues.locality import Liberty, Locality
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class QueuedCall:
-    """Compared by identity. Lower ``sequence`` goes first among equals; a call that asks again
-    draws from a lower range than every first-time call. ``booked``: it returns at the time that it
-    was told when it was refused."""
+    """Compared by identity, never changed. Lower ``sequence`` goes first among equals; a call that
+    asks again draws from a lower range than every first-time call. ``booked``: it returns at the
+    time that it was told when it was refused. ``goes_first``: before the other calls of its flow,
+    since it was admitted once, or promised a place. ``holder_key``: of its prompt."""
 
     ticket: Ticket
     lane: Lane
@@ -29,11 +30,13 @@ class QueuedCall:
     expires_s: float
     cost: float  # estimate
     booked: bool = False
+    goes_first: bool = field(init=False)
+    holder_key: int = field(init=False)
 
-    @property
-    def goes_first(self) -> bool:
-        """Before the other calls of its flow: it was admitted once, or promised a place."""
-        return self.booked or self.ticket.again
+    def __post_init__(self) -> None:
+        ticket = self.ticket
+        self.goes_first = self.booked or ticket.again
+        self.holder_key = ticket.prefix.holder_key
 
 
 @dataclass(slots=True, eq=False)

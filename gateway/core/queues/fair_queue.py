@@ -60,6 +60,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Set
+from operator import itemgetter
 
 from gateway.core.queues.call import Charge, QueuedCall
 from gateway.core.queues.lane import Lane
@@ -70,8 +71,31 @@ from gateway.core.queues.tag_heap import TagHeap
 MOST_PASSED = 32
 
 
-def _order(entry: Entry) -> tuple[float, int]:
-    return entry[:2]
+def _least(heaps: list[TagHeap]) -> tuple[TagHeap, Entry] | None:
+    least: tuple[TagHeap, Entry] | None = None
+    for heap in heaps:
+        entry = heap.least()
+        if entry is not None and (least is None or entry[:2] < least[1][:2]):
+            least = heap, entry
+    return least
+
+
+def _first_not_passed(
+    heaps: list[TagHeap], passes_over: Callable[[QueuedCall], bool]
+) -> QueuedCall | None:
+    """Looks at ``MOST_PASSED`` flows: more cannot be at their share of one batch."""
+    passed: list[tuple[TagHeap, Entry]] = []
+    found: QueuedCall | None = None
+    while len(passed) < MOST_PASSED and (least := _least(heaps)) is not None:
+        heap, entry = least
+        if not passes_over(entry[3].head):
+            found = entry[3].head
+            break
+        heap.take()
+        passed.append(least)
+    for heap, entry in passed:
+        heap.put_back(entry)
+    return found
 
 
 class Flow:
@@ -129,39 +153,40 @@ class StartTimeFairQueue:
 
     def push(self, call: QueuedCall) -> None:
         flow = self._flow(call.ticket.tenant)
-        if not call.ticket.again and self._is_newcomer(flow, call.lane):
-            self._lift(flow)
-        line = flow.lines.setdefault(call.lane, Line(flow.tenant))
-        line.append(call)
-        if call.lane not in self._heaps:
-            self._heaps[call.lane] = TagHeap(self._tag_of)
         self._waiting += 1
+        line = flow.lines.get(call.lane)
+        if line is not None and not call.goes_first:
+            line.append(call)  # behind the head, so the key stays
+            return
+        if line is None:
+            line = self._new_line(flow, call)
+        line.append(call)
         self._rekey(flow)
 
     def discard(self, call: QueuedCall) -> None:
         flow = self._flows[call.ticket.tenant]
         self._take_out(flow, call, served=False)
+        self._rekey(flow)
         self._forget_if_idle(flow)
 
     def head(
         self, free: Set[str], passes_over: Callable[[QueuedCall], bool] | None = None
     ) -> QueuedCall | None:
         heaps = [heap for lane, heap in self._heaps.items() if lane.meets(free)]
-        entries = [entry for heap in heaps if (entry := heap.least()) is not None]
-        if not entries:
+        least = _least(heaps)
+        if least is None:
             return None
-        head = min(entries, key=_order)[3].first()
+        head = least[1][3].head
         if passes_over is None or not passes_over(head):
             return head
-        return self._first_not_passed(heaps, passes_over) or head
+        return _first_not_passed(heaps, passes_over) or head
 
     def nearer(self, head: QueuedCall, locality: Locality) -> tuple[QueuedCall, Liberty]:
         """What goes in place of ``head``, which would be next."""
-        flow = self._flows[head.ticket.tenant]
-        line = flow.lines[head.lane]
-        if not may_be_passed(head) or not locality.is_of_use or locality.is_near(head, line.key()):
+        if not may_be_passed(head) or not locality.is_of_use or locality.is_near(head):
             return head, Liberty.NONE
-        call = line.near(locality)
+        flow = self._flows[head.ticket.tenant]
+        call = flow.lines[head.lane].near(locality)
         if call is not None:
             return call, Liberty.LOOK_AHEAD
         if locality.quantum_tokens > 0:
@@ -169,11 +194,13 @@ class StartTimeFairQueue:
         return (head, Liberty.NONE) if call is None else (call, Liberty.QUANTUM)
 
     def dispatch(self, call: QueuedCall) -> Charge:
-        flow = self._flows[call.ticket.tenant]
-        self.hold(flow.tenant)
+        tenant = call.ticket.tenant
+        flow = self._flows[tenant]
+        flow.held += 1
+        self._held += 1
         self._take_out(flow, call, served=True)
         self._advance(flow.tag)
-        charge = Charge(flow.tenant, self._weights.get(flow.tenant, 1.0), 0.0)
+        charge = Charge(tenant, self._weights.get(tenant, 1.0), 0.0)
         self.correct(charge, call.cost)
         return charge
 
@@ -214,23 +241,20 @@ class StartTimeFairQueue:
     def _still_charged(self, flow: Flow, charge: Charge) -> bool:
         return charge.flow is flow and bool(flow.lines or flow.held)
 
-    def _first_not_passed(
-        self, heaps: list[TagHeap], passes_over: Callable[[QueuedCall], bool]
-    ) -> QueuedCall | None:
-        """Looks at ``MOST_PASSED`` flows: more cannot be at their share of one batch."""
-        entries = sorted((each for heap in heaps for each in heap.first(MOST_PASSED)), key=_order)
-        calls = (entry[3].first() for entry in entries)
-        return next((call for call in calls if not passes_over(call)), None)
-
     def _near_head(self, tag: float, locality: Locality) -> QueuedCall | None:
-        lines = [
-            line
+        heads = [
+            line.head
             for lane, heap in self._heaps.items()
             if lane.meets(locality.free)
-            for line in heap.within(tag, MOST_FLOWS)
+            for line in heap.near_top(tag, MOST_FLOWS)
         ]
-        near = [line for line in lines if locality.may_go(line.first(), line.key())]
-        return min(near, key=self._tag_of).first() if near else None
+        near = [
+            (self._tag_of(line), call)
+            for call in locality.may_hold(heads)
+            for line in [self._flows[call.ticket.tenant].lines[call.lane]]
+            if self._tag_of(line) <= tag and locality.may_go(call)
+        ]
+        return min(near, key=itemgetter(0))[1] if near else None
 
     # Rules that a variant may change
 
@@ -257,10 +281,14 @@ class StartTimeFairQueue:
             flow = self._flows[tenant] = Flow(tenant, self._virtual_time)
         return flow
 
-    def _is_newcomer(self, flow: Flow, lane: Lane) -> bool:
-        if lane in flow.lines:
-            return False
-        return not any(lane.within(other) for other in flow.lines)
+    def _new_line(self, flow: Flow, call: QueuedCall) -> Line:
+        lane = call.lane
+        if not call.ticket.again and not any(lane.within(other) for other in flow.lines):
+            self._lift(flow)
+        if lane not in self._heaps:
+            self._heaps[lane] = TagHeap(self._tag_of)
+        line = flow.lines[lane] = Line(flow.tenant)
+        return line
 
     def _rekey(self, flow: Flow) -> None:
         for lane, line in flow.lines.items():
@@ -268,9 +296,8 @@ class StartTimeFairQueue:
 
     def _take_out(self, flow: Flow, call: QueuedCall, *, served: bool) -> None:
         line = flow.lines[call.lane]
-        line.remove(call, served=served)
         self._waiting -= 1
-        if line:
+        if line.remove(call, served=served):
             return
         del flow.lines[call.lane]
         heap = self._heaps[call.lane]

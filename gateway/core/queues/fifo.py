@@ -30,15 +30,14 @@ class FifoQueue:
 
     def discard(self, call: QueuedCall) -> None:
         line = self._lines[call.lane]
-        line.remove(call, served=False)
         self._waiting -= 1
-        if not line:
+        if not line.remove(call, served=False):
             del self._lines[call.lane]
 
     def head(
         self, free: Set[str], passes_over: Callable[[QueuedCall], bool] | None = None
     ) -> QueuedCall | None:
-        heads = [line.first() for lane, line in self._lines.items() if lane.meets(free)]
+        heads = [line.head for lane, line in self._lines.items() if lane.meets(free)]
         return min(heads, key=lambda call: call.sequence, default=None)
 
     def nearer(self, head: QueuedCall, locality: Locality) -> tuple[QueuedCall, Liberty]:

@@ -17,20 +17,12 @@ Entry = tuple[float, int, int, "Line"]  # tag, sequence of the first call, tie-b
 
 
 class Line:
-    """``entry`` is its live entry in the heap of its lane, None outside of one. ``divided``: fair
-    among sub-flows."""
+    """``head`` is the call that goes first; only a line with calls has one. ``entry`` is its live
+    entry in the heap of its lane, None outside of one. ``divided``: fair among sub-flows."""
 
-    __slots__ = (
-        "_divided",
-        "_first",
-        "_fresh",
-        "_head",
-        "_key",
-        "_owner",
-        "_passes",
-        "entry",
-        "tenant",
-    )
+    __slots__ = ("_divided", "_first", "_fresh", "_owner", "_passes", "entry", "head", "tenant")
+
+    head: QueuedCall
 
     def __init__(self, tenant: str, *, divided: bool = True) -> None:
         self.tenant = tenant
@@ -39,60 +31,59 @@ class Line:
         self._owner: tuple[str, str] | None = None  # the one (key, user) that waits
         self._first: OrderedDict[str, QueuedCall] = OrderedDict()
         self._fresh: Calls = InOrder()
-        self._head: QueuedCall | None = None  # as found last; None: to be found
-        self._key: int | None = None  # of the head's prompt
         self._passes: dict[str, int] = {}  # how often a call that waits was passed
 
     def __len__(self) -> int:
         return len(self._first) + len(self._fresh)
 
     def append(self, call: QueuedCall) -> None:
-        self._head = self._key = None
+        ticket = call.ticket
         if call.goes_first:
-            self._first[call.ticket.call_id] = call
+            self._first[ticket.call_id] = call
+            self.head = next(iter(self._first.values()))
             return
-        owner = (call.ticket.key_id, call.ticket.end_user)
+        owner = (ticket.key_id, ticket.end_user)
         if self._divided and self._owner is not None and owner != self._owner:
             self._divide()
         self._owner = owner
         self._fresh.append(call)
+        if not self._first:
+            self.head = self._fresh.first()
 
-    def remove(self, call: QueuedCall, *, served: bool) -> None:
-        """``served``: it leaves for a slot."""
-        self._passes.pop(call.ticket.call_id, None)
-        self._head = self._key = None
+    def remove(self, call: QueuedCall, *, served: bool) -> bool:
+        """``served``: it leaves for a slot. True while calls are left."""
+        fresh = self._fresh
+        if self._passes:
+            self._passes.pop(call.ticket.call_id, None)
         if call.goes_first:
             del self._first[call.ticket.call_id]
-            return
-        if served and self._fresh.first() is not call:
-            self._count_passes(call)
-        self._fresh.remove(call, served=served)
+        else:
+            if served and call is not self.head and call is not fresh.first():
+                self._count_passes(call)
+            fresh.remove(call, served=served)
+        if self._first:
+            self.head = next(iter(self._first.values()))
+        elif len(fresh):
+            self.head = fresh.first()
+        else:
+            return False
+        return True
 
     def near(self, locality: Locality) -> QueuedCall | None:
         """A call shortly behind the first that a free replica would run from its cache."""
         if self._first:
             return None
-        for call in self._fresh.upcoming(locality.look_ahead_calls + 1):
+        upcoming = list(self._fresh.upcoming(locality.look_ahead_calls + 1))
+        if not locality.may_hold(upcoming):
+            return None
+        for call in upcoming:
             if call.ticket.ordered:
                 return None
-            if locality.may_go(call, call.ticket.prefix.holder_key):
+            if locality.may_go(call):
                 return call
             if self._passes.get(call.ticket.call_id, 0) >= MOST_PASSES:
                 return None
         return None
-
-    def first(self) -> QueuedCall:
-        head = self._head
-        if head is None:
-            head = next(iter(self._first.values())) if self._first else self._fresh.first()
-            self._head = head
-        return head
-
-    def key(self) -> int:
-        """The holder key of the first call's prompt."""
-        if self._key is None:
-            self._key = self.first().ticket.prefix.holder_key
-        return self._key
 
     def _count_passes(self, call: QueuedCall) -> None:
         for passed in self._fresh.upcoming(len(self._fresh)):

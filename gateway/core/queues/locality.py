@@ -22,8 +22,8 @@ rate 0.20 in strict order, 0.77 with 16 calls of look-ahead, service difference 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Set
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from gateway.core.caches.prefix_index import PrefixIndex
@@ -50,7 +50,10 @@ class Locality:
     look_ahead_calls: int
     quantum_tokens: float
     passes_over: Callable[[QueuedCall], bool] | None = None
-    _mask: int | None = None
+    _mask: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._mask = self.index.mask_of(self.free) if len(self.free) <= MOST_FREE else 0
 
     @property
     def is_of_use(self) -> bool:
@@ -59,21 +62,26 @@ class Locality:
             return False
         return len(self.index) > 0 or self.index.has_slots
 
-    def is_near(self, call: QueuedCall, key: int) -> bool:
-        """A free replica that may run it holds its prompt. ``key``: of that."""
-        if not key:
+    def may_hold(self, calls: Iterable[QueuedCall]) -> list[QueuedCall]:
+        """Those of ``calls`` whose prompt a free replica may hold: a quick look at many, of which
+        most are held by none. The others are not near."""
+        if self.index.has_slots:
+            return list(calls)
+        bits_of, mask = self.index.bits_of, self._mask
+        return [call for call in calls if bits_of(call.holder_key, 0) & mask]
+
+    def is_near(self, call: QueuedCall) -> bool:
+        """A free replica that may run it holds its prompt."""
+        key, lane = call.holder_key, call.lane
+        if not key or not self.index.is_held(call.ticket.prefix, key, self._mask):
             return False
-        if self._mask is None:
-            self._mask = self.index.mask_of(self.free)
-        if not self.index.is_held(call.ticket.prefix, key, self._mask):
-            return False
-        if not call.lane.limited and not call.lane.excluded:
+        if lane.eligible is None and not lane.excluded:
             return True
-        own = self.index.mask_of(slug for slug in self.free if call.lane.admits(slug))
+        own = self.index.mask_of(slug for slug in self.free if lane.admits(slug))
         return self.index.is_held(call.ticket.prefix, key, own)
 
-    def may_go(self, call: QueuedCall, key: int) -> bool:
-        return self.is_near(call, key) and not (self.passes_over and self.passes_over(call))
+    def may_go(self, call: QueuedCall) -> bool:
+        return self.is_near(call) and not (self.passes_over and self.passes_over(call))
 
 
 def may_be_passed(call: QueuedCall) -> bool:

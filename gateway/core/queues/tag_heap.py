@@ -36,7 +36,7 @@ class TagHeap:
         """After a call was added to ``line`` or its tag fell."""
         if line.entry is None:
             self._lines += 1
-        elif (self._tag_of(line), line.first().sequence) >= line.entry[:2]:
+        elif (self._tag_of(line), line.head.sequence) >= line.entry[:2]:
             return
         line.entry = self._entry(line)
         heapq.heappush(self._entries, line.entry)
@@ -49,40 +49,38 @@ class TagHeap:
         self._lines -= 1
 
     def least(self) -> Entry | None:
-        while self._entries:
-            entry = self._entries[0]
+        entries, tag_of = self._entries, self._tag_of
+        while entries:
+            entry = entries[0]
             line = entry[3]
             if line.entry is not entry:
-                heapq.heappop(self._entries)
-            elif entry[:2] == (self._tag_of(line), line.first().sequence):
+                heapq.heappop(entries)
+                continue
+            tag, sequence = tag_of(line), line.head.sequence
+            if entry[0] == tag and entry[1] == sequence:
                 return entry
-            else:
-                line.entry = self._entry(line)
-                heapq.heapreplace(self._entries, line.entry)
+            self._pushed += 1
+            line.entry = (tag, sequence, self._pushed, line)
+            heapq.heapreplace(entries, line.entry)
         return None
 
-    def first(self, number: int) -> list[Entry]:
-        """The least ``number`` entries, in order."""
-        taken: list[Entry] = []
-        while len(taken) < number and (entry := self.least()) is not None:
-            taken.append(heapq.heappop(self._entries))
-        for entry in taken:
-            heapq.heappush(self._entries, entry)
-        return taken
+    def take(self) -> Entry:
+        """Takes out the entry that ``least`` has just returned, until ``put_back``."""
+        return heapq.heappop(self._entries)
 
-    def within(self, tag: float, most: int) -> list[Line]:
-        """Lines whose tag is at most ``tag``, of the ``most`` entries nearest to the top: the first
-        places of the heap, which hold the least keys but for those of other branches."""
-        tag_of, found = self._tag_of, []
-        for entry in self._entries[:most]:
-            line = entry[3]
-            if entry[0] <= tag and line.entry is entry and tag_of(line) <= tag:
-                found.append(line)
-        return found
+    def put_back(self, entry: Entry) -> None:
+        heapq.heappush(self._entries, entry)
+
+    def near_top(self, tag: float, most: int) -> list[Line]:
+        """Lines whose tag may be at most ``tag`` (it was, when they were last looked at), of the
+        ``most`` entries nearest to the top: the first places of the heap, which hold the least keys
+        but for those of other branches."""
+        entries = self._entries[:most]
+        return [entry[3] for entry in entries if entry[0] <= tag and entry[3].entry is entry]
 
     def _entry(self, line: Line) -> Entry:
         self._pushed += 1
-        return (self._tag_of(line), line.first().sequence, self._pushed, line)
+        return (self._tag_of(line), line.head.sequence, self._pushed, line)
 
     def _compact(self) -> None:
         self._entries = [entry for entry in self._entries if entry[3].entry is entry]
