@@ -56,7 +56,7 @@ class Fronts:
             return self._sockets
         if path in PROBES:
             return cast(Application, self.parts.probes)
-        if path.startswith("/v1/"):
+        if path == "/v1" or path.startswith("/v1/"):
             return self._inference(path)
         return None if self._role is Role.GATEWAY else self._web
 

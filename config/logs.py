@@ -8,12 +8,21 @@ from typing import Any
 import structlog
 from structlog.typing import EventDict
 
+
+def _traceback_of_ours_only(logger: Any, method: str, record: EventDict) -> EventDict:
+    """Django adds one to every page that it refuses, which is no fault of this program."""
+    if record.get("logger") == "django.request" and record.get("level") == "warning":
+        record.pop("exc_info", None)
+    return record
+
+
 _SHARED_STEPS: list[Any] = [
     structlog.contextvars.merge_contextvars,
     structlog.stdlib.add_log_level,
     structlog.stdlib.add_logger_name,
     structlog.processors.TimeStamper(fmt="iso", utc=True),
     structlog.stdlib.ExtraAdder(),
+    _traceback_of_ours_only,
     structlog.processors.format_exc_info,
 ]
 

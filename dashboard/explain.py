@@ -58,7 +58,8 @@ def explain(call: LedgerCall) -> Verdict:
         return _completed(call)
     said = call.message or (REASONS[reason].meaning if reason else "No reason was recorded.")
     text = " ".join(part for part in (said, _advice(call, reason)) if part)
-    headline = f"{_verb(call.outcome)}: {call.reason or call.outcome}, status {call.status}."
+    verb = "Refused by the replica" if reason is Reason.UPSTREAM_REFUSED else _verb(call.outcome)
+    headline = f"{verb}: {call.reason or call.outcome}, status {call.status}."
     return Verdict(_kind(call.outcome, reason), headline, text)
 
 
@@ -100,12 +101,25 @@ def _completed(call: LedgerCall) -> Verdict:
 
 
 def steps(call: LedgerCall) -> tuple[Step, ...]:
-    return (*_attempts(call), *_undispatched(call))
+    return tuple(_with_gaps((*_attempts(call), *_undispatched(call))))
+
+
+def _with_gaps(bars: tuple[Step, ...]) -> Iterator[Step]:
+    """What lies before a bar and belongs to none: checks and limits first, pauses later."""
+    told_s = 0.0
+    for bar in bars:
+        gap_s = bar.start_s - told_s
+        if gap_s >= SHOWN_S:
+            name = "pause before the next attempt" if told_s else "body, key and limits"
+            yield Step(name, "other", told_s, bar.start_s, duration(gap_s))
+        yield bar
+        told_s = max(told_s, bar.end_s)
 
 
 def _undispatched(call: LedgerCall) -> Iterator[Step]:
     if call.queue_s is not None and not call.attempts.all():
-        yield Step("queue", "queue", 0.0, call.queue_s, duration(call.queue_s))
+        start_s = max(0.0, call.duration_s - call.queue_s)
+        yield Step("queue", "queue", start_s, call.duration_s, duration(call.queue_s))
 
 
 def _attempts(call: LedgerCall) -> Iterator[Step]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import cast
 
 from django.conf import settings
@@ -23,10 +24,11 @@ def tenancy(last: Tenancy = NO_TENANCY) -> Tenancy:
     if version == last.version:
         return last
     rows = organizations().order_by("pk")
+    times = Counter(row.name for row in rows)
     policies = {
         row.slug: Policy(
             slug=row.slug,
-            name=row.name,
+            name=row.name if times[row.name] == 1 else f"{row.name} ({row.slug})",
             weight=row.weight,
             highest_class=PriorityClass(row.highest_class),
             suspended=row.suspended,

@@ -19,6 +19,7 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
+from config.env import EnvError, read_env
 from deploy import demo, programs
 from deploy.children import Children, say
 from deploy.errors import CannotRun
@@ -35,9 +36,9 @@ async def run(var: Path, port: int) -> None:
     children = Children(var / "log")
     started = time.monotonic()
     try:
-        env = environment(var, port)
-        env["REDIS_URL"] = await _redis(children, var, ports)
-        os.environ.update(env)
+        os.environ.update(environment(var, port))
+        _check_environment()
+        os.environ["REDIS_URL"] = await _redis(children, var, ports)
         fleet = programs.fleet(ports, os.environ.get("REPLICAS", "").split())
         for replica in fleet.programs:
             await children.start(replica)
@@ -67,6 +68,14 @@ def environment(var: Path, port: int) -> dict[str, str]:
         "PORT": str(port),
         "DJANGO_SETTINGS_MODULE": "config.settings",
     }
+
+
+def _check_environment() -> None:
+    """Here, so that no program fails by a mistake that is not its own."""
+    try:
+        read_env()
+    except EnvError as mistakes:
+        raise CannotRun(str(mistakes)) from None
 
 
 async def _redis(children: Children, var: Path, ports: Ports) -> str:

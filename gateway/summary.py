@@ -46,6 +46,7 @@ class ReplicaLive:
     replica: str
     state: str
     telemetry: ReplicaTelemetry | None = None
+    why: str = ""  # it is in this state
 
 
 @dataclass(slots=True)
@@ -275,4 +276,5 @@ def _replica_second(one: ReplicaLive, view: PoolView, now_s: float) -> ReplicaSe
         kv_ratio=None if telemetry is None else telemetry.kv_ratio,
         predicted_cached_tokens=predicted,
         reported_cached_tokens=reported,
+        why=one.why,
     )

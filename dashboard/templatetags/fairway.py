@@ -208,7 +208,8 @@ def who(actor: str) -> str:
 
 @register.filter
 def can_undo(entry: AuditEntry) -> bool:
-    return entry.action in UNDOABLE
+    """Not where something newer, as its own undo is, would be lost. See tenants.services.undo."""
+    return entry.action in UNDOABLE and not getattr(entry, "superseded", False)
 
 
 @register.filter

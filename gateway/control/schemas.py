@@ -46,6 +46,7 @@ class ReplicaLive(Schema):
     """As of the last second. None: the replica does not tell."""
 
     state: str
+    why: str
     in_flight: int
     slots: int
     telemetry_age_s: float | None

@@ -95,6 +95,7 @@ class ReplicaSecond:
     kv_ratio: float | None = None
     predicted_cached_tokens: int = 0  # in all, of the calls that ended here
     reported_cached_tokens: int = 0
+    why: str = ""  # it is in this state
 
 
 @dataclass(frozen=True, slots=True)

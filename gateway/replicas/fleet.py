@@ -87,7 +87,7 @@ class Fleet:
     def live(self) -> tuple[ReplicaLive, ...]:
         """For the one-second summary and the control API."""
         return tuple(
-            ReplicaLive(pool, slug, replica.state, replica.telemetry)
+            ReplicaLive(pool, slug, replica.state, replica.telemetry, replica.why)
             for (pool, slug), replica in self._replicas.items()
         )
 

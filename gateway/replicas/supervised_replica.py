@@ -100,6 +100,11 @@ class SupervisedReplica:
         return self.setting if self.setting != "enabled" else self.machine.state.value
 
     @property
+    def why(self) -> str:
+        """It is in this state."""
+        return self.machine.why if self.setting == "enabled" else "set by an operator"
+
+    @property
     def telemetry(self) -> ReplicaTelemetry | None:
         return self._scraper.sample
 
@@ -167,10 +172,9 @@ class SupervisedReplica:
             health = ReplicaHealth(self.target.slug, admits=False, slot_cap=health.slot_cap)
         if self.state != self._told_state:
             self._told_state = self.state
-            why = self.machine.why if self.setting == "enabled" else "set by an operator"
             at = self._clock.wall()
             target = self.target
-            self._sinks.publish(ReplicaState(at, target.pool, target.slug, self.state, why))
+            self._sinks.publish(ReplicaState(at, target.pool, target.slug, self.state, self.why))
         if health != self._told:
             self._told = health
             self._sinks.health(self.target.pool, health)

@@ -104,6 +104,8 @@ def _out_of_range(text: str) -> Rejected:
     if missing:
         path = f"{path}.{missing['name']}" if path else missing["name"]
         return invalid(f"The field `{path}` is missing.", path)
+    if "matching regex" in text:  # only names have one
+        return invalid(f"The field `{path}` has control characters.", path or None)
     problem = (text[: place.start()] if place else text).replace("`", "")
     return invalid(f"The field `{path}` is wrong: {problem}.", path or None)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 
 from tenants.errors import NotFound
 from tenants.models import AuditEntry
@@ -11,8 +11,12 @@ from tenants.models import AuditEntry
 def entries(
     *, tenant: str | None = None, target: str | None = None, before_id: int | None = None
 ) -> QuerySet[AuditEntry]:
-    """``before_id`` continues a page: entries older than that id. Slice it."""
-    rows = AuditEntry.objects.order_by("-id")
+    """``before_id`` continues a page: entries older than that id. Slice it. Each has
+    ``superseded``: a newer entry of the same action on the same target exists."""
+    since = AuditEntry.objects.filter(
+        target=OuterRef("target"), action=OuterRef("action"), id__gt=OuterRef("id")
+    )
+    rows = AuditEntry.objects.annotate(superseded=Exists(since)).order_by("-id")
     if tenant is not None:
         rows = rows.filter(tenant=tenant)
     if target is not None:

@@ -85,6 +85,23 @@ def test_attempts_become_bars_in_order() -> None:
 
 
 @pytest.mark.django_db
+def test_the_waterfall_has_no_hole() -> None:
+    attempts = (
+        AttemptRecord(1, "sim-1", 0.1, 0.4, 0.05, reason=Reason.UPSTREAM_ERROR),
+        AttemptRecord(2, "sim-2", 0.5, 1.0, 0.0),
+    )
+    bars = steps(written(attempts=attempts))
+    assert [(round(bar.start_s, 3), round(bar.end_s, 3)) for bar in bars] == [
+        (0.0, 0.05),
+        (0.05, 0.1),
+        (0.1, 0.4),
+        (0.4, 0.5),
+        (0.5, 1.0),
+    ]
+    assert bars[0].name == "body, key and limits"
+
+
+@pytest.mark.django_db
 @pytest.mark.parametrize(
     ("outcome", "kind"),
     [("rejected", "warn"), ("evicted", "warn"), ("aborted", "info"), ("failed", "bad")],

@@ -53,6 +53,16 @@ def test_undo_takes_it_back(client_of: ClientOf) -> None:
     assert AuditEntry.objects.latest("id").undoes == entry.pk
 
 
+def test_what_was_undone_or_changed_since_offers_no_undo(client_of: ClientOf) -> None:
+    olga = client_of("olga")
+    olga.post(PATH, wish())
+    done = AuditEntry.objects.latest("id").pk
+    olga.post(f"/audit/{done}/undo/")
+    page = olga.get("/audit/").content.decode()
+    assert f"/audit/{done}/undo/" not in page
+    assert f"/audit/{AuditEntry.objects.latest('id').pk}/undo/" in page
+
+
 def test_undo_of_what_somebody_changed_since_is_refused(client_of: ClientOf) -> None:
     olga = client_of("olga")
     olga.post(PATH, wish())

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
+import structlog
 from django.test import Client
 
-from tenants.models import Member
+from config.logs import logging_config
+from dashboard.selectors import tenancy
+from tenants.models import Member, Organization
 from tests import factories
 
 ClientOf = Callable[[str], Client]
@@ -50,6 +54,27 @@ def test_stranger_is_told_who_can_grant_access(db: None) -> None:
     answer = client.get("/")
     assert answer.status_code == 403
     assert "An owner of an organization can add you" in answer.content.decode()
+
+
+def test_tenants_of_one_name_are_told_apart(client_of: ClientOf) -> None:
+    Organization.objects.filter(slug="rival").update(name="Acme")
+    assert {one.name for one in tenancy().policies.values()} >= {"Acme (acme)", "Acme (rival)"}
+
+
+def test_a_refused_page_logs_no_traceback(
+    client_of: ClientOf, caplog: pytest.LogCaptureFixture
+) -> None:
+    client_of("alice").get("/audit/")
+    formatter = structlog.stdlib.ProcessorFormatter(**_formatter())
+    lines = [formatter.format(one) for one in caplog.records if one.name == "django.request"]
+    assert lines
+    assert all("Traceback" not in line for line in lines)
+
+
+def _formatter() -> dict[str, Any]:
+    written = dict(logging_config("INFO")["formatters"]["json"])
+    del written["()"]
+    return written
 
 
 def test_pages_are_never_stored(client_of: ClientOf) -> None:

@@ -118,6 +118,8 @@ def test_an_unknown_variable_ends_the_start_with_its_name(run: Run, tmp_path: Pa
     )
     assert failed.returncode == 1
     assert "FAIRWAY_X: unknown name" in failed.stderr
+    assert not (tmp_path / "replicas").exists()
+    assert list((tmp_path / "log").iterdir()) == []  # nothing was started
     assert "Traceback" not in failed.stderr
 
 

@@ -161,5 +161,5 @@ class LiveEvents:
             ReplicaSecond(pool, "gpu-a2", "serving", 31, 32, 0.4, 31, 0, 0.80),
             ReplicaSecond(pool, "gpu-b1", "starting", 30, 32, 14.0, 30, 1, 0.79),
             ReplicaSecond(real, "cpu-1", "serving", 1, 4, None),
-            ReplicaSecond(real, "cpu-2", "down", 0, 4, None),
+            ReplicaSecond(real, "cpu-2", "down", 0, 0, None, why="connection failed"),
         )

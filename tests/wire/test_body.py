@@ -163,6 +163,11 @@ def test_missing_fields_are_named() -> None:
     assert refusal(b'{"model":"m"}', COMPLETIONS).param == "prompt"
 
 
+def test_control_characters_in_a_name_are_called_so() -> None:
+    raw = json.dumps({**HELLO, "model": "a\nb"}).encode()
+    assert refusal(raw).message == "The field `model` has control characters."
+
+
 def test_refusals_do_not_quote_the_body() -> None:
     for raw in (b'{"secret', b'{"model":"m","messages":"secret"}', with_raw('"secret'[:-1])):
         assert "secret" not in refusal(raw).message
