@@ -246,8 +246,8 @@ class Dispatcher:
         effects += self._placement.give_out(now_s)
         if self._running.preemption.due(now_s):
             effects += self._preempt(now_s)
-        saturated = len(self._waiting) > 0 and not self._roster.free
-        self._rate.tell(now_s, saturated=saturated)
+        full = not self._roster.free or self._running.holdback.is_full(self._waiting.load, now_s)
+        self._rate.tell(now_s, saturated=full and len(self._waiting) > 0)
         return effects
 
     def _expire(self, now_s: float) -> list[Effect]:

@@ -7,10 +7,13 @@ higher class was queued or dispatched in the last 3 s,
   standard and batch together hold at most ceil(0.9 * slots) of the pool
   batch holds at most ceil(0.7 * slots)
 
-(their own calls in flight on its replicas; interactive calls do not count, and neither do calls
-that end on a replica which was removed). When no higher class has been seen for
-3 s, the lower ones may have everything. The exceptions of ``class_order`` (batch's one of 20, aged
-heads) pass the holdback: they are what keeps a held class alive.
+  standard and batch leave free what ``reserve`` says, at most a tenth of the slots
+
+(the first two: their own calls in flight on its replicas; interactive calls do not count, and
+neither do calls that end on a replica which was removed; the third looks at interactive calls
+only). When no higher class has been seen for 3 s, the lower ones may have everything. The
+exceptions of ``class_order`` (batch's one of 20, aged heads) pass the holdback: they are what keeps
+a held class alive.
 
 Invariants: interactive is never held; with one slot nobody is (ceil). Units: monotonic seconds.
 Only the counts of the pool matter, not where the slots are.
@@ -21,6 +24,7 @@ from __future__ import annotations
 import math
 
 from gateway.core.dispatch.effects import PoolConfig
+from gateway.core.dispatch.reserve import Reserve
 from gateway.core.priority import PriorityClass
 from gateway.core.queues.load import QueueLoad
 
@@ -35,6 +39,7 @@ class Holdback:
     def __init__(self, config: PoolConfig) -> None:
         self.config = config
         self.slots = 0  # of the replicas that admit calls
+        self._reserve = Reserve()
         self._seen_s = dict.fromkeys(PriorityClass, NEVER_S)
         self._in_flight: dict[PriorityClass, set[int]] = {klass: set() for klass in PriorityClass}
 
@@ -42,9 +47,15 @@ class Holdback:
         """A call of the class was queued or dispatched."""
         self._seen_s[klass] = now_s
 
-    def dispatched(self, klass: PriorityClass, grant_id: int, now_s: float) -> None:
+    def dispatched(
+        self, klass: PriorityClass, grant_id: int, now_s: float, waited_s: float
+    ) -> None:
         self._seen_s[klass] = now_s
         self._in_flight[klass].add(grant_id)
+        if klass is PriorityClass.INTERACTIVE:
+            objective_s = self.config.ttft_objective_s[klass]
+            most = self.slots - self._limit(PriorityClass.STANDARD)
+            self._reserve.waited(waited_s, objective_s, slots=self.slots, most=most)
 
     def ended(self, klass: PriorityClass, grant_id: int) -> None:
         """Or its replica was removed; a second end is none."""
@@ -57,6 +68,10 @@ class Holdback:
                 return _FROM[limited]
         return NOBODY
 
+    def is_full(self, load: QueueLoad, now_s: float) -> bool:
+        """No slot is free but those that are kept for interactive calls."""
+        return self._only_reserve and self._until_s(PriorityClass.STANDARD, load) > now_s
+
     def next_s(self, load: QueueLoad, now_s: float) -> float | None:
         """When a holdback of calls that wait ends by itself."""
         ends = [
@@ -67,13 +82,22 @@ class Holdback:
         return min((end_s for end_s in ends if now_s < end_s < math.inf), default=None)
 
     def _at_limit(self, limited: PriorityClass) -> bool:
-        ratio = self.config.holdback_ratio[limited]
-        if ratio >= 1.0:
+        if self.config.holdback_ratio[limited] >= 1.0:
             return False
         used = len(self._in_flight[PriorityClass.BATCH])
         if limited is PriorityClass.STANDARD:
             used += len(self._in_flight[PriorityClass.STANDARD])
-        return used >= math.ceil(ratio * self.slots)
+            if self._only_reserve:
+                return True
+        return used >= self._limit(limited)
+
+    def _limit(self, limited: PriorityClass) -> int:
+        return math.ceil(self.config.holdback_ratio[limited] * self.slots)
+
+    @property
+    def _only_reserve(self) -> bool:
+        kept = self._reserve.slots
+        return kept > 0 and self.slots - sum(map(len, self._in_flight.values())) <= kept
 
     def _until_s(self, limited: PriorityClass, load: QueueLoad) -> float:
         """Infinite while a class above waits."""

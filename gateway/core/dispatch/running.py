@@ -68,7 +68,8 @@ class RunningCalls:
         ticket = lease.ticket
         self._leases[grant_id] = lease
         self.account.dispatched((ticket.tenant, ticket.klass), lease.charge.cost)
-        self.holdback.dispatched(ticket.klass, grant_id, lease.dispatched_s)
+        waited_s = lease.dispatched_s - lease.call.queued_s
+        self.holdback.dispatched(ticket.klass, grant_id, lease.dispatched_s, waited_s)
         self.share.granted(lease.replica, lease.call)
         self.preemption.granted(grant_id, lease)
         self.limits.granted(lease.replica)
