@@ -17,11 +17,9 @@ from gateway.core.priority import PriorityClass
 from tenants.control import rendering
 from tenants.control.access import new_router, principal_of
 from tenants.control.schemas import answers
-from tenants.errors import NotFound
 from tenants.models import LedgerCall
 from tenants.permissions import Action, Principal
 from tenants.selectors import ledger
-from tenants.wording import printable
 
 router = new_router("calls")
 
@@ -36,7 +34,7 @@ def tell_call(request: HttpRequest, call_id: Annotated[str, Path(max_length=80)]
         return _running(call)
     row = ledger.call(call_id)
     if not _may_see(principal, row.tenant):
-        raise NotFound(f"There is no call {printable(call_id)}.", next_step="Check the id.")
+        raise ledger.no_call(call_id)
     return _ended(row, principal)
 
 

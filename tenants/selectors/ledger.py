@@ -79,11 +79,19 @@ def month_span(at: datetime) -> Span:
     return Span(start, (start + timedelta(days=31)).replace(day=1))
 
 
+def no_call(call_id: str) -> NotFound:
+    """The same words for a call that does not exist and for one that is somebody else's."""
+    return NotFound(
+        f"There is no call {printable(call_id)}.",
+        next_step="Check the id; a call that ended just now is listed within a second.",
+    )
+
+
 def call(call_id: str, *, tenant: str | None = None) -> LedgerCall:
     """With its attempts. A call of another tenant is NotFound."""
     row = _calls(tenant).prefetch_related("attempts").filter(call_id=call_id).first()
     if row is None:
-        raise NotFound(f"There is no call {printable(call_id)}.", next_step="Check the id.")
+        raise no_call(call_id)
     return row
 
 
