@@ -20,7 +20,6 @@ text. Units: blocks, tokens.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -36,6 +35,7 @@ BLOCK_BYTES = 400
 BUDGET_BYTES = 256 * 1024 * 1024
 MOST_SESSIONS = 65_536
 USUAL_BLOCK_TOKENS = 64.0
+ANY = -1  # the bits of every replica
 
 
 @dataclass(slots=True, eq=False)
@@ -144,23 +144,32 @@ class PrefixIndex:
             return 0
         if holding.slots is not None:
             return holding.slots.matched(chain.hashes)
-        bit, bits_of = holding.bit, self._of_block.get
-        hashes = chain.hashes
-        if not bits_of(hashes[0], 0) & bit:
-            return 0
-        if bits_of(hashes[-1], 0) & bit:
-            return len(hashes)
-        return bisect_left(hashes, True, key=lambda block: not bits_of(block, 0) & bit)
+        return self._leading(chain.hashes, holding.bit)
 
-    def best(self, chain: PrefixChain) -> int:
-        """Blocks that the best holder holds."""
-        hashes, of_block = chain.hashes, self._of_block
-        if not hashes:
+    def best(self, chain: PrefixChain, known: int = 0) -> int:
+        """Blocks that the best holder holds; that one holds ``known`` of them is known."""
+        if not chain.hashes:
             return 0
-        in_blocks = 0
-        if hashes[0] in of_block:
-            in_blocks = bisect_left(hashes, True, key=lambda block: block not in of_block)
-        return max([in_blocks, *(self.matched(each.slug, chain) for each in self._in_slots)])
+        most = self._leading(chain.hashes, ANY, known)
+        if self._in_slots:
+            most = max(most, *(self.matched(each.slug, chain) for each in self._in_slots))
+        return most
+
+    def _leading(self, hashes: tuple[int, ...], mask: int, known: int = 0) -> int:
+        """Blocks from the front that a replica of ``mask`` holds, of which the first ``known``
+        are known to be held."""
+        bits_of, first, end = self.bits_of, known, len(hashes)
+        if first == end or not bits_of(hashes[first], 0) & mask:
+            return first
+        if bits_of(hashes[-1], 0) & mask:
+            return end
+        while first < end:
+            middle = (first + end) // 2
+            if bits_of(hashes[middle], 0) & mask:
+                first = middle + 1
+            else:
+                end = middle
+        return first
 
     def holding(self, chain: PrefixChain, blocks: int) -> list[str]:
         """Replicas that hold at least ``blocks`` > 0 of the prompt's blocks."""

@@ -66,12 +66,12 @@ class Bookings:
         self._promised_s = dict.fromkeys(PriorityClass, 0.0)  # a moment
         self._open: dict[Key, list[Booking]] = {}
         self._voids: list[tuple[float, int, Booking]] = []
-        self._calls = dict.fromkeys(PriorityClass, 0)
+        self._calls = 0
         self._due_cost: dict[tuple[PriorityClass, int], float] = {}  # by second of the due time
         self._order = count()
 
     def __len__(self) -> int:
-        return sum(self._calls.values())
+        return self._calls
 
     def cost_ahead(self, klass: PriorityClass, until_s: float, now_s: float) -> float:
         """Expected cost of the open bookings of this class and those above that are due by
@@ -129,7 +129,7 @@ class Bookings:
         klass = booking.key[3]
         self._open.setdefault(booking.key, []).append(booking)
         heapq.heappush(self._voids, (booking.void_s, next(self._order), booking))
-        self._calls[klass] += 1
+        self._calls += 1
         cell = (klass, int(booking.due_s // _CELL_S))
         self._due_cost[cell] = self._due_cost.get(cell, 0.0) + booking.cost
 
@@ -139,12 +139,12 @@ class Bookings:
         if not same:
             del self._open[booking.key]
         klass = booking.key[3]
-        self._calls[klass] -= 1
+        self._calls -= 1
         cell = (klass, int(booking.due_s // _CELL_S))
         self._due_cost[cell] -= booking.cost
         if self._due_cost[cell] < 1e-6:  # the residue of rounding
             del self._due_cost[cell]
-        if not len(self):
+        if not self._calls:
             self._due_cost.clear()
             self._voids.clear()
 

@@ -208,7 +208,7 @@ class Dispatcher:
     @property
     def next_wake(self) -> float | None:
         times = (
-            self._waiting.next_expiry_s,
+            self._waiting.expiry.next_s,
             self._returning.next_s,
             self._start.next_s,
             self._next_held_s,
@@ -253,7 +253,7 @@ class Dispatcher:
     def _expire(self, now_s: float) -> list[Effect]:
         effects: list[Effect] = []
         self._now_s = now_s
-        while (call := self._waiting.first_due(now_s)) is not None:
+        while (call := self._waiting.expiry.first_due(now_s)) is not None:
             self._waiting.discard(call.ticket.call_id)
             at_rest = bool(self._roster.free)  # its caller had no time, the pool has
             after_s = SHORTEST_S if at_rest else self._shedding.booked_s(call, now_s)

@@ -20,6 +20,7 @@ from gateway.core.routing.replica import Replica
 
 @dataclass(slots=True, eq=False)
 class Lease:
+    ticket: Ticket = field(init=False)
     call: QueuedCall
     replica: Replica
     charge: Charge
@@ -31,9 +32,8 @@ class Lease:
     output_tokens: int = 0  # as far as told
     first_event_s: float | None = None
 
-    @property
-    def ticket(self) -> Ticket:
-        return self.call.ticket
+    def __post_init__(self) -> None:
+        self.ticket = self.call.ticket
 
     @property
     def cost_of_output(self) -> float:

@@ -11,8 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import count
 
-from msgspec.structs import replace
-
 from gateway.core.dispatch.conversations import Conversations
 from gateway.core.dispatch.drain_rate import DrainRate
 from gateway.core.dispatch.effects import Effect, Grant, PoolConfig
@@ -27,7 +25,7 @@ from gateway.core.queues.waiting import WaitingCalls
 from gateway.core.routing.decision import Decision
 from gateway.core.routing.replica import Replica
 from gateway.core.routing.roster import Roster
-from gateway.core.routing.router import Router
+from gateway.core.routing.router import Placing, Router
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +79,12 @@ class Placement:
 
     def _grant(self, choice: Choice, liberty: Liberty, now_s: float) -> Grant:
         pool, call, ticket = self._pool, choice.call, choice.call.ticket
+        open_replicas = self._open_to(call)
         placing = pool.router.choose(
-            ticket, self._open_to(call), lambda: pool.roster.admitted(call.lane), now_s
+            ticket, open_replicas, lambda: pool.roster.admitted(call.lane), now_s
         )
-        decision = self._told(placing.decision, choice, liberty, now_s)
-        replica, uncached = placing.replica, placing.uncached_tokens
+        decision = self._decision(placing, len(open_replicas), (choice, liberty), now_s)
+        replica, uncached = placing.pick.replica, placing.uncached_tokens
         lease = Lease(
             call,
             replica,
@@ -108,19 +107,30 @@ class Placement:
             rule += f"/{liberty}"
         return Grant(ticket.call_id, grant_id, replica.slug, decision.waited_s, rule, decision)
 
-    def _told(self, decision: Decision, choice: Choice, liberty: Liberty, now_s: float) -> Decision:
-        """With what the queue knew."""
+    def _decision(
+        self, placing: Placing, open_replicas: int, turn: tuple[Choice, Liberty], now_s: float
+    ) -> Decision:
+        """What the router and what the queue knew, before either is told of the grant."""
+        pick, (choice, liberty) = placing.pick, turn
         ticket = choice.call.ticket
         queue = self._pool.waiting.queue(ticket.klass)
         start_tag, virtual_time = queue.tags_of(ticket.tenant) or (None, None)
-        return replace(
-            decision,
-            waited_s=now_s - choice.call.queued_s,
-            class_rule=choice.rule,
-            liberty=liberty.value,
-            start_tag=start_tag,
-            virtual_time=virtual_time,
-            waiting_calls=len(queue),
+        return Decision(
+            self.config.routing,
+            pick.rule,
+            pick.replica.slug,
+            pick.considered,
+            open_replicas,
+            placing.mean_load_tokens,
+            pick.bound_tokens,
+            placing.cached_tokens,
+            placing.best_cached_tokens,
+            now_s - choice.call.queued_s,
+            choice.rule,
+            liberty.value,
+            start_tag,
+            virtual_time,
+            len(queue),
         )
 
     def _tell(self, call: QueuedCall, now_s: float) -> None:
@@ -131,9 +141,10 @@ class Placement:
     def _is_at_share(self, call: QueuedCall) -> bool:
         """On every open replica that it may use, its tenant holds its share of the batch."""
         share = self._pool.running.share
-        return share.applies_to(call) and all(
-            share.exceeds(replica, call) for replica in self._pool.roster.candidates(call.lane)
-        )
+        for replica in self._pool.roster.candidates(call.lane):
+            if not share.exceeds(replica, call):
+                return False  # most often at the first look
+        return share.applies_to(call)
 
     def _open_to(self, call: QueuedCall) -> list[Replica]:
         candidates = self._pool.roster.candidates(call.lane)

@@ -100,8 +100,9 @@ class Shedding:
         """Of a call that has just been queued with ``newcomer_cost``, or would be. None: not
         known."""
         ahead = self._load.cost_ahead(klass) - newcomer_cost
-        until_s = now_s + min(self._budget_s(klass), self.config.wait_limit_s[klass])
-        ahead += self._bookings.cost_ahead(klass, until_s, now_s)
+        if len(self._bookings):
+            until_s = now_s + min(self._budget_s(klass), self.config.wait_limit_s[klass])
+            ahead += self._bookings.cost_ahead(klass, until_s, now_s)
         return self._rate.predicted_wait_s(klass, ahead, now_s)
 
     def booked_s(self, call: QueuedCall, now_s: float) -> float:
@@ -157,7 +158,7 @@ class Shedding:
         """Its own tenant's calls decide when it goes, if that is sooner than all calls of the
         class."""
         load, ticket = self._load, call.ticket
-        flow = load.by_flow.get((ticket.tenant, ticket.klass))
+        flow = load.flow(ticket.tenant, ticket.klass)
         if flow is None or not flow.may_shed(ticket.call_id):
             return  # refused already
         of_class_s = self.wait_s(ticket.klass, now_s, newcomer_cost=call.cost)

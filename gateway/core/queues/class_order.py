@@ -85,13 +85,15 @@ class ClassOrder:
         every = self.config.aged_every
         if every <= 0 or self._since_aged < every - 1:
             return None
-        aged = [head for klass in _MAY_AGE if (head := self._aged(heads, klass, now_s)) is not None]
-        return min(aged, key=lambda call: call.queued_s, default=None)
-
-    def _aged(self, heads: Heads, klass: PriorityClass, now_s: float) -> QueuedCall | None:
-        before_s = now_s - self.config.aged_after_s[klass]
-        oldest_s = heads.oldest_s(klass)
-        if oldest_s is None or oldest_s > before_s:
-            return None
-        head = heads.get(klass)
-        return head if head is not None and head.queued_s <= before_s else None
+        aged: QueuedCall | None = None
+        for klass in _MAY_AGE:
+            before_s = now_s - self.config.aged_after_s[klass]
+            oldest_s = heads.oldest_s(klass)
+            if oldest_s is None or oldest_s > before_s:
+                continue
+            head = heads.get(klass)
+            if head is None or head.queued_s > before_s:
+                continue
+            if aged is None or head.queued_s < aged.queued_s:
+                aged = head
+        return aged

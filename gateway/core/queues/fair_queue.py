@@ -200,9 +200,9 @@ class StartTimeFairQueue:
         self._held += 1
         self._take_out(flow, call, served=True)
         self._advance(flow.tag)
-        charge = Charge(tenant, self._weights.get(tenant, 1.0), 0.0)
-        self.correct(charge, call.cost)
-        return charge
+        weight = self._weights.get(tenant, 1.0)
+        flow.tag += call.cost / weight
+        return Charge(tenant, weight, call.cost)
 
     # Service
 
@@ -218,9 +218,9 @@ class StartTimeFairQueue:
         flow = self._flows.get(tenant)
         if flow is None or not (flow.lines or flow.held):
             return None
-        charge = Charge(tenant, self._weights.get(tenant, 1.0), 0.0, flow)
-        self.correct(charge, cost)
-        return charge
+        weight = self._weights.get(tenant, 1.0)
+        flow.tag += cost / weight
+        return Charge(tenant, weight, cost, flow)
 
     def hold(self, tenant: str) -> None:
         self._flow(tenant).held += 1

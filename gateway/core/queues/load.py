@@ -16,7 +16,7 @@ without waiting calls has no entry. A tenant's batch calls never fill its own in
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import ItemsView
 from dataclasses import dataclass, field
 
 from gateway.core.dispatch.effects import PoolConfig, Ticket
@@ -34,6 +34,7 @@ class Load:
     calls: int = 0
     body_bytes: int = 0
     cost: float = 0.0
+    noted_cost: float = 0.0  # at least ``cost``: as its entry in the heap of its class has it
     beginnings: dict[str, QueuedCall] = field(default_factory=dict)  # by call id, oldest first
     follow_ups: dict[str, QueuedCall] = field(default_factory=dict)
 
@@ -69,11 +70,18 @@ class FullQueue:
 class QueueLoad:
     def __init__(self, weights: dict[str, float] | None = None) -> None:
         self.by_class = {klass: Load() for klass in PriorityClass}
-        self.by_flow: dict[FlowKey, Load] = {}
+        self._flows: dict[PriorityClass, dict[str, Load]] = {klass: {} for klass in PriorityClass}
         self.weight_of_class = dict.fromkeys(PriorityClass, 0.0)  # of the flows that wait
         self._weights = weights or {}
         self._largest: dict[PriorityClass, list[tuple[float, str]]] = {
             klass: [] for klass in PriorityClass
+        }
+
+    @property
+    def by_flow(self) -> dict[FlowKey, Load]:
+        """A copy, for pages."""
+        return {
+            (tenant, klass): load for klass in PriorityClass for tenant, load in self.flows(klass)
         }
 
     def weight(self, tenant: str) -> float:
@@ -83,36 +91,36 @@ class QueueLoad:
         self._weights = weights
         self.weight_of_class = dict.fromkeys(PriorityClass, 0.0)
         for klass, heap in self._largest.items():
-            heap.clear()
-            for (tenant, of), load in self.by_flow.items():
-                if of is klass:
-                    heap.append(self._entry(tenant, load))
-                    self.weight_of_class[klass] += self.weight(tenant)
+            heap[:] = [self._entry(tenant, load) for tenant, load in self.flows(klass)]
             heapq.heapify(heap)
+            self.weight_of_class[klass] += sum(self.weight(tenant) for tenant in self._flows[klass])
 
     def add(self, call: QueuedCall, *, follow_up: bool = False) -> None:
-        tenant, klass = key = (call.ticket.tenant, call.ticket.klass)
-        flow = self.by_flow.get(key)
+        ticket = call.ticket
+        tenant, klass = ticket.tenant, ticket.klass
+        flow = self._flows[klass].get(tenant)
         if flow is None:
-            flow = self.by_flow[key] = Load()
+            flow = self._flows[klass][tenant] = Load()
             self.weight_of_class[klass] += self.weight(tenant)
         flow.add(call)
         if not call.goes_first:
-            (flow.follow_ups if follow_up else flow.beginnings)[call.ticket.call_id] = call
+            (flow.follow_ups if follow_up else flow.beginnings)[ticket.call_id] = call
         self.by_class[klass].add(call)
-        self._note(klass, tenant, flow)
+        if flow.cost > flow.noted_cost:
+            self._note(klass, tenant, flow)
 
     def subtract(self, call: QueuedCall) -> None:
-        tenant, klass = key = (call.ticket.tenant, call.ticket.klass)
-        flow = self.by_flow[key]
+        ticket = call.ticket
+        tenant, klass = ticket.tenant, ticket.klass
+        flow, of_class = self._flows[klass][tenant], self.by_class[klass]
         flow.subtract(call)
-        flow.beginnings.pop(call.ticket.call_id, None)
-        flow.follow_ups.pop(call.ticket.call_id, None)
+        if flow.beginnings.pop(ticket.call_id, None) is None:
+            flow.follow_ups.pop(ticket.call_id, None)
         if not flow.calls:
-            del self.by_flow[key]
+            del self._flows[klass][tenant]
             self.weight_of_class[klass] -= self.weight(tenant)
-        self.by_class[klass].subtract(call)
-        if not self.by_class[klass].calls:
+        of_class.subtract(call)
+        if not of_class.calls:
             self.weight_of_class[klass] = 0.0
             self._largest[klass].clear()
 
@@ -122,7 +130,7 @@ class QueueLoad:
         victim = None
         while heap and victim is None:
             tenant = heap[0][1]
-            flow = self.by_flow.get((tenant, klass))
+            flow = self._flows[klass].get(tenant)
             if flow is None:
                 heapq.heappop(heap)
             elif heap[0] != self._entry(tenant, flow):
@@ -136,25 +144,31 @@ class QueueLoad:
     def _note(self, klass: PriorityClass, tenant: str, flow: Load) -> None:
         heap = self._largest[klass]
         heapq.heappush(heap, self._entry(tenant, flow))
-        if len(heap) > 2 * self.by_class[klass].calls + _SLACK:
-            heap[:] = {
-                self._entry(name, load) for (name, of), load in self.by_flow.items() if of is klass
-            }
+        if len(heap) > 2 * len(self._flows[klass]) + _SLACK:
+            heap[:] = [self._entry(name, load) for name, load in self.flows(klass)]
             heapq.heapify(heap)
 
     def _entry(self, tenant: str, flow: Load) -> tuple[float, str]:
+        flow.noted_cost = flow.cost
         return (-flow.cost / self.weight(tenant), tenant)
 
     def cost_ahead(self, klass: PriorityClass) -> float:
         """Service cost that waits in this class and the classes above it."""
-        return sum(load.cost for other, load in self.by_class.items() if other <= klass)
+        cost = 0.0
+        for other, load in self.by_class.items():
+            if other <= klass:
+                cost += load.cost
+        return cost
 
-    def flows(self, klass: PriorityClass) -> Iterator[tuple[str, Load]]:
-        return ((tenant, load) for (tenant, of), load in self.by_flow.items() if of is klass)
+    def flow(self, tenant: str, klass: PriorityClass) -> Load | None:
+        return self._flows[klass].get(tenant)
+
+    def flows(self, klass: PriorityClass) -> ItemsView[str, Load]:
+        return self._flows[klass].items()
 
     def bound_reached(self, ticket: Ticket, config: PoolConfig) -> FullQueue | None:
         """The bound that one more call would exceed, if any."""
-        flow = self.by_flow.get((ticket.tenant, ticket.klass), NO_LOAD)
+        flow = self._flows[ticket.klass].get(ticket.tenant, NO_LOAD)
         klass = self.by_class[ticket.klass]
         size = ticket.body_bytes
         if (

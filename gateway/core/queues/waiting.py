@@ -23,6 +23,7 @@ from gateway.core.queues.load import QueueLoad
 from gateway.core.queues.locality import Liberty, Locality
 from gateway.core.queues.registry import queue_policy
 
+BELOW = {one: tuple(each for each in PriorityClass if each > one) for one in PriorityClass}
 _SLACK = 64
 _AGAIN_FROM = -(2**62)  # calls that ask again draw from here: before every first-time call
 
@@ -44,11 +45,11 @@ class _Heads:
         self._found: dict[PriorityClass, QueuedCall | None] = {}
 
     def get(self, klass: PriorityClass, /) -> QueuedCall | None:
-        if klass not in self._found:
+        found = self._found
+        if klass not in found:
             queue = self._waiting.queue(klass)
-            head = queue.head(self._free, self._passes_over) if len(queue) else None
-            self._found[klass] = head
-        return self._found[klass]
+            found[klass] = queue.head(self._free, self._passes_over) if len(queue) else None
+        return found[klass]
 
     def oldest_s(self, klass: PriorityClass) -> float | None:
         return self._waiting.oldest_s(klass)
@@ -59,7 +60,7 @@ class WaitingCalls:
         self.load = QueueLoad(config.weights)
         self._calls: dict[str, QueuedCall] = {}
         self._order = ClassOrder(config)
-        self._expiry = ExpiryHeap()
+        self.expiry = ExpiryHeap()
         self._queues = self._new_queues(config)
         self._arrivals: dict[PriorityClass, deque[QueuedCall]] = {
             klass: deque() for klass in PriorityClass
@@ -100,7 +101,7 @@ class WaitingCalls:
         self._calls[ticket.call_id] = call
         self._note_arrival(call)
         self._queues[ticket.klass].push(call)
-        self._expiry.add(call)
+        self.expiry.add(call)
         self.load.add(call, follow_up=follow_up)
         return call
 
@@ -147,20 +148,11 @@ class WaitingCalls:
     def charge_below(self, ticket: Ticket, cost: float) -> list[tuple[PriorityClass, Charge]]:
         """What the tenant receives in its class counts in its lower classes too."""
         charged = []
-        for klass, queue in self._queues.items():
-            if klass > ticket.klass:
-                charge = queue.charge_from_above(ticket.tenant, cost)
-                if charge is not None:
-                    charged.append((klass, charge))
+        for klass in BELOW[ticket.klass]:
+            charge = self._queues[klass].charge_from_above(ticket.tenant, cost)
+            if charge is not None:
+                charged.append((klass, charge))
         return charged
-
-    @property
-    def next_expiry_s(self) -> float | None:
-        return self._expiry.next_s
-
-    def first_due(self, now_s: float) -> QueuedCall | None:
-        """A call whose time is over. It stays in the queue."""
-        return self._expiry.first_due(now_s)
 
     def stranded(self, admitting: Set[str]) -> list[QueuedCall]:
         """Calls that no replica of ``admitting`` may run. Reads every call only if a lane is cut
@@ -179,7 +171,7 @@ class WaitingCalls:
     def eligible_of_tenants(self) -> dict[str, frozenset[str] | None]:
         """Replicas that the waiting calls of each tenant may use; None = all."""
         if all(lane.eligible is None for queue in self._queues.values() for lane in queue.lanes()):
-            return dict.fromkeys(tenant for tenant, _ in self.load.by_flow)
+            return {tenant: None for tenant, _ in self.load.by_flow}
         union: dict[str, frozenset[str] | None] = {}
         for call in self._calls.values():
             tenant, eligible = call.ticket.tenant, call.lane.eligible
@@ -224,7 +216,7 @@ class WaitingCalls:
 
     def _forget(self, call: QueuedCall) -> None:
         del self._calls[call.ticket.call_id]
-        self._expiry.discard(call)
+        self.expiry.discard(call)
         self.load.subtract(call)
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from gateway.core.dispatch.effects import ReplicaConfig, ReplicaHealth
-from gateway.core.queues.lane import Lane
+from gateway.core.queues.lane import ANYWHERE, Lane
 from gateway.core.routing.replica import Replica
 
 
@@ -70,17 +70,23 @@ class Roster:
 
     def admitted(self, lane: Lane) -> list[Replica]:
         """Replicas that may run the calls of ``lane``, open or not."""
+        admitting = self.admitting
+        if lane is ANYWHERE:
+            return [replica for slug, replica in self._replicas.items() if slug in admitting]
         return [
             replica
             for slug, replica in self._replicas.items()
-            if slug in self.admitting and lane.admits(slug)
+            if slug in admitting and lane.admits(slug)
         ]
 
     def candidates(self, lane: Lane) -> list[Replica]:
         """Open replicas that may run the calls of ``lane``, in the order of
         configuration."""
         if len(self.free) == 1:
-            return [self._replicas[slug] for slug in self.free if lane.admits(slug)]
+            (slug,) = self.free
+            return [self._replicas[slug]] if lane is ANYWHERE or lane.admits(slug) else []
+        if lane is ANYWHERE:
+            return [replica for slug, replica in self._replicas.items() if slug in self.free]
         return [
             replica
             for slug, replica in self._replicas.items()
@@ -90,9 +96,13 @@ class Roster:
     def refresh(self, replica: Replica) -> None:
         """After something changed that ``is_open`` looks at. A replica that is no longer present is
         none of ours."""
-        if self._replicas.get(replica.slug) is not replica:
+        slug = replica.config.slug
+        if self._replicas.get(slug) is not replica:
             return
-        (self.free.add if self._is_open(replica) else self.free.discard)(replica.slug)
+        if self._is_open(replica):
+            self.free.add(slug)
+        else:
+            self.free.discard(slug)
 
     def refresh_all(self) -> None:
         for replica in self:

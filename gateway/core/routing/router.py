@@ -27,20 +27,22 @@ from gateway.core.dispatch.effects import (
     Ticket,
     Usage,
 )
-from gateway.core.routing.decision import Decision
 from gateway.core.routing.hot_prefixes import HotPrefixes
 from gateway.core.routing.policies import routing_policy
 from gateway.core.routing.replica import Replica
-from gateway.core.routing.scene import Knowledge, Pick, Scene
+from gateway.core.routing.scene import Knowledge, Pick, Scene, cached_tokens
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Placing:
-    """Where a call goes. ``uncached_tokens``: of its prompt, to be computed there."""
+    """Where a call goes, and what was known of that. ``cached_tokens`` and ``uncached_tokens``: of
+    its prompt, on that replica; ``best_cached_tokens``: on the best holder of the pool."""
 
-    replica: Replica
+    pick: Pick
+    cached_tokens: int
     uncached_tokens: int
-    decision: Decision
+    best_cached_tokens: int
+    mean_load_tokens: float | None = None  # where the policy went by a bound
 
 
 @dataclass(slots=True)
@@ -48,7 +50,6 @@ class _Running:
     """What is remembered of a call in flight."""
 
     predicted_tokens: int
-    uncached_tokens: int
     dispatched_s: float
     alone: bool  # nothing unstarted before it
     prefill_s: float  # as predicted
@@ -68,7 +69,6 @@ class Router:
     def configure(self, config: PoolConfig) -> None:
         """Raises ValueError for an unknown policy."""
         self._policy = routing_policy(config.routing)
-        self._name = config.routing
         self._known = replace(self._known, sticky_tokens=config.sticky_tokens)
         wanted = {replica.slug: replica for replica in config.replicas}
         for slug, known in self._configs.items():
@@ -89,32 +89,32 @@ class Router:
     ) -> Placing:
         """``fleet``: those that admit the call, open or not. Changes nothing but what is known of
         hot prefixes."""
-        scene = Scene(ticket, open_replicas, fleet, self._known, now_s, self._backlog_s)
+        chain, mean_load = ticket.prefix, None
         if len(open_replicas) == 1:
             pick = Pick(open_replicas[0], "only_open")
+            blocks = self.index.matched(pick.replica.slug, chain) if chain.hashes else 0
         else:
+            scene = Scene(ticket, open_replicas, fleet, self._known, now_s, self._backlog_s)
             pick = self._policy(scene)
-        if scene.has_holders:
-            self._known.hot.seen(scene.chain.holder_key, ticket.input_tokens, now_s)
-        return self._placing(pick, scene)
+            blocks = scene.matched_blocks(pick.replica)
+            mean_load = None if pick.bound_tokens is None else scene.mean_load
+        if len(chain.hashes) > 1:
+            self._known.hot.seen(chain.holder_key, ticket.input_tokens, now_s)
+        cached = best = cached_tokens(ticket, blocks)
+        if chain.hashes and len(self._configs) > 1:
+            best = max(cached, cached_tokens(ticket, self.index.best(chain, blocks)))
+        return Placing(pick, cached, ticket.input_tokens - cached, best, mean_load)
 
     def dispatched(self, grant_id: int, placing: Placing, ticket: Ticket, now_s: float) -> None:
         """Before the replica counts the call."""
-        replica = placing.replica
-        self._running[grant_id] = _Running(
-            placing.decision.predicted_cached_tokens,
-            placing.uncached_tokens,
-            now_s,
-            replica.unstarted == 0,
-            replica.peak.prefill_s(
-                placing.uncached_tokens,
-                placing.decision.predicted_cached_tokens,
-                self._known.fit,
-            ),
-        )
-        if replica.unstarted == 0:
+        replica = placing.pick.replica
+        cached, uncached = placing.cached_tokens, placing.uncached_tokens
+        alone = replica.unstarted == 0
+        prefill_s = replica.peak.prefill_s(uncached, cached, self._known.fit)
+        self._running[grant_id] = _Running(cached, now_s, alone, prefill_s)
+        if alone:
             replica.reading_since_s = now_s
-        replica.unstarted_s += self._running[grant_id].prefill_s
+        replica.unstarted_s += prefill_s
         self.index.insert(
             replica.slug, ticket.prefix, grant_id=grant_id, room_tokens=_room_tokens(replica)
         )
@@ -177,24 +177,6 @@ class Router:
         """Whatever it held is gone."""
         if self.index.get(slug) is not None:
             self.index.forget(slug)
-
-    def _placing(self, pick: Pick, scene: Scene) -> Placing:
-        ticket, predicted = scene.ticket, scene.matched_tokens(pick.replica)
-        best = predicted
-        if scene.chain.hashes and len(self._configs) > 1:
-            best = max(predicted, scene.capped(scene.chain.tokens(self.index.best(scene.chain))))
-        decision = Decision(
-            self._name,
-            pick.rule,
-            pick.replica.slug,
-            pick.considered,
-            len(scene.open),
-            None if pick.bound_tokens is None else scene.mean_load,
-            pick.bound_tokens,
-            predicted,
-            best,
-        )
-        return Placing(pick.replica, ticket.input_tokens - predicted, decision)
 
     def _hold(self, slug: str, replica: ReplicaConfig) -> None:
         holding = self.index.get(slug)

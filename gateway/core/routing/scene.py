@@ -44,6 +44,14 @@ class Knowledge:
     fit: PrefillFit = field(default_factory=PrefillFit)  # of all replicas together
 
 
+def cached_tokens(ticket: Ticket, blocks: int) -> int:
+    """Of its prompt, where ``blocks`` of it are held. At least the last token is always
+    computed."""
+    if not blocks:
+        return 0
+    return max(0, min(int(blocks * ticket.prefix.block_tokens), ticket.input_tokens - 1))
+
+
 class Scene:
     def __init__(
         self,
@@ -79,12 +87,7 @@ class Scene:
         return blocks
 
     def matched_tokens(self, replica: Replica) -> int:
-        blocks = self.matched_blocks(replica)
-        return self.capped(self.chain.tokens(blocks)) if blocks else 0
-
-    def capped(self, tokens: int) -> int:
-        """At least the last token is always computed."""
-        return max(0, min(tokens, self.ticket.input_tokens - 1))
+        return cached_tokens(self.ticket, self.matched_blocks(replica))
 
     def uncached_tokens(self, replica: Replica) -> int:
         return self.ticket.input_tokens - self.matched_tokens(replica)
