@@ -1,10 +1,11 @@
 """Clients that come back: a refused call is sent again when Retry-After says so.
 
 Wraps any workload. The call comes back under another id, with the same tenant and content, at the
-time it was told or up to ``late_ratio`` later (the gateway's header adds up to 20 %, none comes
-earlier), at most
-``attempts`` times; then the client gives up. What the wrapped workload does after an outcome it
-does after the last attempt.
+time that the gateway's header says (what the refusal computed and 0 to 20 % more, none comes
+earlier), at most ``attempts`` times; then the client gives up. Above 60 s the header comes with
+``x-should-retry: false``: public SDKs give up then, and so does a client that is not ``stubborn``
+(one that knows only Retry-After). What the wrapped workload does after an outcome it does after the
+last attempt.
 """
 
 from __future__ import annotations
@@ -15,30 +16,34 @@ from dataclasses import replace
 
 from gateway.simulation.call import Outcome, SimulatedCall
 from gateway.simulation.clients.workload import Workload
+from gateway.wire.retry_headers import JITTER_RATIO, LONGEST_RETRY_S
 
 
 class Returning:
     """Implements ``Workload``."""
 
     def __init__(
-        self, workload: Workload, seed: int, *, attempts: int = 5, late_ratio: float = 0.2
+        self, workload: Workload, seed: int, *, attempts: int = 5, stubborn: bool = False
     ) -> None:
         self._workload = workload
         self._rng = random.Random(seed)
         self._attempts = attempts
-        self._late_ratio = late_ratio
+        self._stubborn = stubborn
 
     def first(self) -> Iterator[SimulatedCall]:
         return self._workload.first()
 
     def after(self, outcome: Outcome, now_s: float) -> Sequence[SimulatedCall]:
-        call, after_s = outcome.call, outcome.retry_after_s
-        if outcome.refused is None or after_s is None or call.attempt + 1 >= self._attempts:
+        call, computed_s = outcome.call, outcome.retry_after_s
+        if outcome.refused is None or computed_s is None or call.attempt + 1 >= self._attempts:
+            return tuple(self._workload.after(outcome, now_s))
+        after_s = computed_s * (1 + JITTER_RATIO * self._rng.random())
+        if after_s > LONGEST_RETRY_S and not self._stubborn:
             return tuple(self._workload.after(outcome, now_s))
         again = replace(
             call,
             call_id=f"{call.call_id}+",
-            at_s=now_s + after_s * (1 + self._late_ratio * self._rng.random()),
+            at_s=now_s + after_s,
             attempt=call.attempt + 1,
             first_at_s=call.at_s if call.first_at_s is None else call.first_at_s,
         )

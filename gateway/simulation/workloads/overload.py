@@ -7,7 +7,10 @@ own defaults: wait limits, queue bounds, shedding, holdback, preemption.
 
   mixed_1x, mixed_2x, mixed_5x  40 % interactive, 30 % standard, 30 % batch
   interactive_5x                interactive alone
-  burst                         10 x capacity for 10 s, then 0.8 x; refused clients return when told
+  burst                         10 x capacity for 10 s, then 0.8 x; refused clients return when
+                                told, unless more than 60 s (``x-should-retry: false``)
+  burst_stubborn                the same with clients that return whatever they are told, and a pool
+                                whose longest Retry-After is 600 s
 """
 
 from __future__ import annotations
@@ -42,8 +45,10 @@ def _load(mix: Mix) -> Callable[[int, float], Workload]:
     return lambda seed, seconds: OpenLoop(mix_calls(mix, seed, seconds))
 
 
-def _returning(mix: Mix) -> Callable[[int, float], Workload]:
-    return lambda seed, seconds: Returning(OpenLoop(mix_calls(mix, seed, seconds)), seed + 1)
+def _returning(mix: Mix, *, stubborn: bool = False) -> Callable[[int, float], Workload]:
+    return lambda seed, seconds: Returning(
+        OpenLoop(mix_calls(mix, seed, seconds)), seed + 1, stubborn=stubborn
+    )
 
 
 def _scenario(name: str, about: str, workload: Callable[[int, float], Workload]) -> Scenario:
@@ -64,6 +69,7 @@ _BURST = (
     (BURST_S[0], 10 * CAPACITY_CPS),
     (BURST_S[1], 0.8 * CAPACITY_CPS),
 )
+_STANDARD = (0.0, 1.0, 0.0)
 
 OVERLOAD_SCENARIOS: dict[str, Scenario] = {
     scenario.name: scenario
@@ -85,10 +91,20 @@ OVERLOAD_SCENARIOS: dict[str, Scenario] = {
             _scenario(
                 "burst",
                 "10 x capacity for 10 s, then 0.8 x; clients return when Retry-After says so",
-                _returning(Mix(_BURST, (0.0, 1.0, 0.0))),
+                _returning(Mix(_BURST, _STANDARD)),
             ),
             warm_up_s=0.0,
             seconds=180.0,
+        ),
+        replace(
+            _scenario(
+                "burst_stubborn",
+                "burst; clients return whatever they are told, at most after 600 s",
+                _returning(Mix(_BURST, _STANDARD), stubborn=True),
+            ),
+            pool=replace(_POOL, longest_retry_s=600.0),
+            warm_up_s=0.0,
+            seconds=300.0,
         ),
     )
 }
