@@ -26,6 +26,15 @@ def aliases() -> QuerySet[Alias]:
     return Alias.objects.select_related("pool")
 
 
+def aliases_of(pool: str) -> list[Alias]:
+    """Those with the pool among their targets, as the first or as another."""
+    return [
+        row
+        for row in aliases()
+        if pool in (row.pool.slug, *(other["pool"] for other in row.others))
+    ]
+
+
 def alias(name: str) -> Alias:
     row = aliases().filter(name=name).first()
     if row is None:

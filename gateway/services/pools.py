@@ -61,7 +61,7 @@ def remove(*, slug: str, actor: Actor, why: str = "") -> AuditEntry:
     """Only when nothing refers to it. Ledger rows keep its slug."""
     versions.bump()
     row = select.pool(slug)
-    if row.replicas.exists() or row.aliases.exists():
+    if row.replicas.exists() or select.aliases_of(slug):
         raise Invalid(
             f"The pool {slug} still has replicas or models.",
             next_step="Remove those first: manage.py replica remove, manage.py pool unname.",

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from gateway.models import Pool, Replica
+from gateway.models import Alias, Pool, Replica
 from gateway.sealing import unseal
 
 pytestmark = pytest.mark.django_db
@@ -45,6 +45,30 @@ def test_a_pool_and_its_models_are_created_together_or_not_at_all() -> None:
     with pytest.raises(CommandError):
         run("pool", "create", "p1", "--model", "bad name")
     assert not Pool.objects.exists()
+
+
+def test_a_model_leads_to_several_pools(pool: None) -> None:
+    for slug in ("p2", "p3"):
+        run("pool", "create", slug)
+    targets = ("--weight", "3", "--also", "p2=up/m9*1", "--fallback", "p3")
+    said = run("pool", "name", "p1", "m1", *targets)
+    assert said == "m1 leads to the pool p1, and to p2, and to p3 as a fallback.\n"
+    row = Alias.objects.get(name="m1")
+    assert row.weight == 3
+    assert [(one["pool"], one["upstream_model"], one["weight"]) for one in row.others] == [
+        ("p2", "up/m9", 1),
+        ("p3", "", 1),
+    ]
+    with pytest.raises(CommandError, match="still has replicas or models"):
+        run("pool", "remove", "p3")
+
+
+def test_a_replica_says_whose_calls_and_which_prompts_it_runs(replica: None) -> None:
+    words = "replica change r1 --region eu-1 --tenant acme --tenant rival --band-to-tokens 8000"
+    run(*words.split())
+    shown = run_json("replica", "show", "r1")
+    assert (shown["region"], shown["tenants"]) == ("eu-1", ["acme", "rival"])
+    assert (shown["band_from_tokens"], shown["band_to_tokens"]) == (0, 8000)
 
 
 def test_change_touches_only_what_is_given(replica: None) -> None:
@@ -85,6 +109,9 @@ def test_an_api_key_comes_from_a_file_and_is_not_printed(pool: None, tmp_path: P
         "pool create p1",
         "pool create Bad_Slug",
         "pool remove p1",
+        "pool name p1 m1 --also p1*many",
+        "pool name p1 m1 --fallback nowhere",
+        "replica change r1 --band-from-tokens 10 --band-to-tokens 5",
         "pool create p9 --context-tokens -4",
         "replica show nowhere",
         "replica drain nowhere",

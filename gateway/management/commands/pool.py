@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from django.core.management.base import CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from gateway import selectors
 from gateway.core.routing.policies import ROUTING_POLICIES
@@ -61,8 +63,12 @@ class Command(SubCommands):
         return f"The pool {options.slug} is removed."
 
     def name(self, options: Namespace) -> Result:
-        self._assign(options.model, options.upstream_model, options)
-        return f"{options.model} leads to the pool {options.slug}."
+        others = [_target(one) for one in options.also or ()]
+        others += [replace(_target(one), fallback=True) for one in options.fallback or ()]
+        self._assign(options.model, options.upstream_model, options, options.weight, others)
+        told = f"{options.model} leads to the pool {options.slug}"
+        also = [f"{one.pool}{' as a fallback' if one.fallback else ''}" for one in others]
+        return f"{', and to '.join([told, *also])}."
 
     def unname(self, options: Namespace) -> Result:
         aliases.remove(name=options.model, actor=self.actor, why=options.why)
@@ -77,11 +83,20 @@ class Command(SubCommands):
     def enable(self, options: Namespace) -> Result:
         return self._switch(options, ReplicaSetting.ENABLED)
 
-    def _assign(self, name: str, upstream: str, options: Namespace) -> None:
+    def _assign(
+        self,
+        name: str,
+        upstream: str,
+        options: Namespace,
+        weight: int = 1,
+        others: Sequence[aliases.Other] = (),
+    ) -> None:
         aliases.assign(
             name=name,
             pool=options.slug,
             upstream_model=upstream,
+            weight=weight,
+            others=others,
             actor=self.actor,
             why=options.why,
         )
@@ -128,6 +143,20 @@ def _name_arguments(parser: CommandParser) -> None:
     _slug_and_why(parser)
     parser.add_argument("model", metavar="MODEL")
     parser.add_argument("--upstream-model", default="", help="what the replicas call it")
+    parser.add_argument("--weight", type=int, default=1, help="this pool's part of the calls")
+    target = "POOL[=UPSTREAM][*WEIGHT]"
+    also, fallback = "one more pool that answers to it", "only when no other can serve"
+    parser.add_argument("--also", action="append", metavar=target, help=also)
+    parser.add_argument("--fallback", action="append", metavar="POOL[=UPSTREAM]", help=fallback)
+
+
+def _target(text: str) -> aliases.Other:
+    """Raises CommandError."""
+    rest, star, weight = text.partition("*")
+    pool, _, upstream = rest.partition("=")
+    if star and not weight.isdecimal():
+        raise CommandError(f"{text}: after the * comes a whole number, its part of the calls.")
+    return aliases.Other(pool, upstream, int(weight) if star else 1)
 
 
 def _unname_arguments(parser: CommandParser) -> None:

@@ -106,6 +106,11 @@ def _terms(parser: CommandParser, *, required: bool) -> None:
     parser.add_argument("--slots", type=int, help="calls in its running batch at most")
     parser.add_argument("--context-tokens", type=int, help="0: as its pool")
     parser.add_argument("--kv-tokens", type=int, help="tokens its KV memory holds")
+    parser.add_argument("--region", help="a label; callers may wish for one")
+    for_whom = "whose calls it runs, may be repeated; without: everybody's"
+    parser.add_argument("--tenant", dest="tenants", action="append", help=for_whom)
+    parser.add_argument("--band-from-tokens", type=int, help="prompts that it is meant for")
+    parser.add_argument("--band-to-tokens", type=int, help="0: no end")
     parser.add_argument("--capability", dest="capabilities", action="append", choices=CAPABILITIES)
     parser.add_argument(
         "--api-key-file", metavar="PATH", help="its API key, on the first line; - : standard input"
