@@ -52,6 +52,7 @@ class Outcome:
     cached_tokens: int = 0
     produced: int = 0
     preemptions: int = 0
+    wasted_tokens: int = 0  # computed for grants that were taken back
     rule: str = ""
     refused: Reason | None = None
     refused_s: float | None = None

@@ -37,7 +37,11 @@ _MINUTE_S = 60.0
 
 
 class Front(Protocol):
-    def submit(self, call: SimulatedCall, now_s: float, *, again: bool) -> list[Effect]: ...
+    def submit(
+        self, call: SimulatedCall, now_s: float, *, again: bool, preemptions: int = 0
+    ) -> list[Effect]:
+        """``preemptions``: how often the call's grant has been taken back."""
+        ...
 
     def first_event(self, grant_id: int, now_s: float) -> list[Effect]: ...
 
@@ -74,11 +78,14 @@ class DispatcherFront:
         self._tenant_of: dict[int, str] = {}
         self._tenants: dict[str, str] = {}
 
-    def submit(self, call: SimulatedCall, now_s: float, *, again: bool) -> list[Effect]:
+    def submit(
+        self, call: SimulatedCall, now_s: float, *, again: bool, preemptions: int = 0
+    ) -> list[Effect]:
         self._tenants[call.call_id] = call.tenant
-        return self._seen(self.dispatcher.submit(self.ticket(call, again=again), now_s))
+        ticket = self.ticket(call, again=again, preemptions=preemptions)
+        return self._seen(self.dispatcher.submit(ticket, now_s))
 
-    def ticket(self, call: SimulatedCall, *, again: bool) -> Ticket:
+    def ticket(self, call: SimulatedCall, *, again: bool, preemptions: int = 0) -> Ticket:
         expected = call.output_tokens
         if not self._knows_lengths:
             expected = round(self._estimator.output_tokens(POOL, call.tenant).mean)
@@ -96,6 +103,7 @@ class DispatcherFront:
             eligible=call.eligible,
             again=again,
             prefix=_prefix_of(call),
+            preemptions=preemptions,
             conversation=call.conversation,
             prompt_hash=zlib.crc32(call.call_id.rstrip("+").encode()),
             retry_count=call.attempt,
@@ -151,7 +159,9 @@ class DirectFront:
         self._taken: dict[str, deque[float]] = {}
         self._grant_ids = count(1)
 
-    def submit(self, call: SimulatedCall, now_s: float, *, again: bool) -> list[Effect]:
+    def submit(
+        self, call: SimulatedCall, now_s: float, *, again: bool, preemptions: int = 0
+    ) -> list[Effect]:
         if not self._within_limit(call.tenant, now_s):
             text = f"At most {self._limit} calls per minute."
             return [Refuse(call.call_id, Reason.REQUESTS_PER_MINUTE, text, _MINUTE_S)]

@@ -191,7 +191,10 @@ class Simulator:
 
     def _ask(self, outcome: Outcome, now_s: float, *, again: bool) -> None:
         self._waiting[outcome.call.call_id] = outcome
-        self._carry_out(self._front.submit(outcome.call, now_s, again=again), now_s)
+        effects = self._front.submit(
+            outcome.call, now_s, again=again, preemptions=outcome.preemptions
+        )
+        self._carry_out(effects, now_s)
 
     def _emitted(self, emitted: Emitted, now_s: float) -> None:
         granted = self._requests.get(emitted.request_id)
@@ -252,13 +255,16 @@ class Simulator:
         self._follow(outcome, now_s)
 
     def _preempt(self, preemption: Preempt, now_s: float) -> None:
-        """Nothing was relayed yet, so the client sees nothing of it."""
+        """Nothing was relayed yet, so the client sees nothing of it. What was computed is lost."""
         granted = self._grants.pop(preemption.grant_id)
         del self._requests[granted.request_id]
         outcome = granted.outcome
         self._engines[outcome.replica].cancel(granted.request_id)
         outcome.preemptions += 1
-        outcome.first_token_s = None
+        if granted.started:
+            outcome.wasted_tokens += outcome.call.input_tokens - outcome.cached_tokens
+            outcome.wasted_tokens += outcome.produced
+        outcome.first_token_s, outcome.cached_tokens, outcome.produced = None, 0, 0
         self._carry_out(self._front.release(preemption.grant_id, None, now_s, refund=True), now_s)
         self._ask(outcome, now_s, again=True)
 

@@ -48,8 +48,11 @@ class Recorder:
         self.next_wake: float | None = None
         self._inner = DirectFront(("r0",))
 
-    def submit(self, call: SimulatedCall, now_s: float, *, again: bool) -> list[Effect]:
-        self.told.append((now_s, f"submit {call.call_id}{' again' if again else ''}"))
+    def submit(
+        self, call: SimulatedCall, now_s: float, *, again: bool, preemptions: int = 0
+    ) -> list[Effect]:
+        suffix = f" again, preempted {preemptions}" if again else ""
+        self.told.append((now_s, f"submit {call.call_id}{suffix}"))
         if self.answers:
             return [self.answers.pop(0)]
         return self._inner.submit(call, now_s, again=again)
@@ -160,7 +163,7 @@ def test_preempted_call_asks_again_and_its_client_sees_one_answer() -> None:
         "submit a",
         "first 1",
         "release 1 - refund",
-        "submit a again",
+        "submit a again, preempted 1",
         "first 2",
         "release 2 6",
     ]
