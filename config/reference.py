@@ -49,20 +49,25 @@ def _settings() -> Iterable[str]:
 
 def _parameters() -> Iterable[str]:
     yield "\n## Policy parameters\n"
-    yield "Changed at run time, for one pool or all, by `manage.py pool` or `/api/v1/parameters`;\n"
+    yield "Changed at run time, for one pool or all: `manage.py parameter`, `/api/v1/parameters`;"
     yield "how a policy works is told at the top of its module in `gateway/core`.\n"
     rows = [
         (
             f"`{one.name}`",
-            f"{one.default:g}",
+            _plain(one.default),
             one.unit,
-            f"{one.least:g} – {one.most:g}",
+            f"{_plain(one.least)} – {_plain(one.most)}",
             one.meaning,
             f"`{one.module}`",
         )
         for one in PARAMETERS.values()
     ]
     yield table(("parameter", "default", "unit", "bounds", "meaning", "module"), rows)
+
+
+def _plain(value: float) -> str:
+    """Whole numbers with separators, never an exponent."""
+    return f"{value:,.0f}" if value == int(value) else f"{value:g}"
 
 
 def _reasons() -> Iterable[str]:

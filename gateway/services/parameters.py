@@ -57,7 +57,7 @@ def _check(name: str, value: float) -> None:
     if not (math.isfinite(value) and known.least <= value <= known.most and whole):
         raise Invalid(
             f"{name} of {value:g} is not accepted.",
-            next_step=f"Give {known.unit} from {known.least:g} to {known.most:g}.",
+            next_step=f"Give {known.unit} from {known.least:,.10g} to {known.most:,.10g}.",
             field="value",
         )
 

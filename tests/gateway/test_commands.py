@@ -71,6 +71,19 @@ def test_a_replica_says_whose_calls_and_which_prompts_it_runs(replica: None) -> 
     assert (shown["band_from_tokens"], shown["band_to_tokens"]) == (0, 8000)
 
 
+def test_a_parameter_is_set_for_a_pool_or_for_all_and_cleared(pool: None) -> None:
+    def value_of(name: str) -> Any:
+        return next(row["set"] for row in run_json("parameter", "list") if row["name"] == name)
+
+    said = run("parameter", "set", "batch_every", "40", "--pool", "p1")
+    assert said == "batch_every of p1 is 40 now.\n"
+    run("parameter", "set", "batch_every", "10")
+    assert value_of("batch_every") == {"*": "10", "p1": "40"}
+    said = run("parameter", "clear", "batch_every", "--pool", "p1")
+    assert said == "batch_every of p1 has its default of 20 again.\n"
+    assert value_of("batch_every") == {"*": "10"}
+
+
 def test_change_touches_only_what_is_given(replica: None) -> None:
     run("pool", "change", "p1", "--routing", "round_robin")
     assert run_json("pool", "show", "p1")["input_per_mtok"] == 7
@@ -110,6 +123,10 @@ def test_an_api_key_comes_from_a_file_and_is_not_printed(pool: None, tmp_path: P
         "pool create Bad_Slug",
         "pool remove p1",
         "pool name p1 m1 --also p1*many",
+        "parameter set no_such_number 1",
+        "parameter set batch_every -1",
+        "parameter set batch_every 1 --pool nowhere",
+        "parameter clear batch_every",
         "pool name p1 m1 --fallback nowhere",
         "replica change r1 --band-from-tokens 10 --band-to-tokens 5",
         "pool create p9 --context-tokens -4",
