@@ -184,8 +184,7 @@ class Dispatcher:
         if opened:
             self._waiting.widened(opened)
         effects = self._expire(now_s)
-        for call in self._waiting.stranded(self._roster.admitting):
-            effects.append(self._refuse_stranded(call))
+        effects += map(self._refuse_stranded, self._waiting.stranded(self._roster.admitting))
         return effects + self._proceed(now_s)
 
     def wake(self, now_s: float) -> list[Effect]:
@@ -243,24 +242,25 @@ class Dispatcher:
     def _proceed(self, now_s: float) -> list[Effect]:
         """After every event."""
         effects = self._expire(now_s)
-        effects += self._placement.give_out(now_s)
-        if self._running.preemption.due(now_s):
+        if self._roster.free:
+            effects += self._placement.give_out(now_s)
+        if len(self._waiting) and self._running.preemption.due(now_s):
             effects += self._preempt(now_s)
-        full = not self._roster.free or self._running.holdback.is_full(self._waiting.load, now_s)
-        self._rate.tell(now_s, saturated=full and len(self._waiting) > 0)
+        self._rate.tell(now_s, saturated=self._placement.is_saturated(now_s))
         return effects
 
     def _expire(self, now_s: float) -> list[Effect]:
         effects: list[Effect] = []
         self._now_s = now_s
+        if now_s < self._waiting.expiry.soonest_s and now_s < self._returning.soonest_s:
+            return effects
         while (call := self._waiting.expiry.first_due(now_s)) is not None:
             self._waiting.discard(call.ticket.call_id)
             at_rest = bool(self._roster.free)  # its caller had no time, the pool has
             after_s = SHORTEST_S if at_rest else self._shedding.booked_s(call, now_s)
             effects.append(refusals.expired(call, now_s, after_s))
-        if self._returning:
-            for tenant, klass in self._returning.over(now_s):
-                self._waiting.queue(klass).let_go(tenant)
+        for tenant, klass in self._returning.over(now_s):
+            self._waiting.queue(klass).let_go(tenant)
         return effects
 
     def _preempt(self, now_s: float) -> list[Effect]:

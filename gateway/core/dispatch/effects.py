@@ -10,6 +10,8 @@ import math
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
+import msgspec
+
 from gateway.core.caches.prefix_chain import NO_PREFIX, PrefixChain
 from gateway.core.priority import PriorityClass
 from gateway.core.reasons import Reason
@@ -53,8 +55,7 @@ class Usage:
     output_tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(msgspec.Struct, frozen=True):
     """One lease on one slot of one replica. ``rule`` names what decided, for the explanation."""
 
     call_id: str

@@ -67,6 +67,13 @@ class Placement:
             effects.append(self._grant(choice, liberty, now_s))
         return effects
 
+    def is_saturated(self, now_s: float) -> bool:
+        """Calls wait, and no slot is free but those that are kept for interactive calls."""
+        pool = self._pool
+        if not len(pool.waiting):
+            return False
+        return not pool.roster.free or pool.running.holdback.is_full(pool.waiting.load, now_s)
+
     @property
     def _locality(self) -> Locality:
         return Locality(
@@ -113,7 +120,7 @@ class Placement:
         """What the router and what the queue knew, before either is told of the grant."""
         pick, (choice, liberty) = placing.pick, turn
         ticket = choice.call.ticket
-        queue = self._pool.waiting.queue(ticket.klass)
+        queue = self._pool.waiting.queues[ticket.klass]
         start_tag, virtual_time = queue.tags_of(ticket.tenant) or (None, None)
         return Decision(
             self.config.routing,

@@ -42,7 +42,7 @@ class Preemption:
 
     def due(self, now_s: float) -> bool:
         """Time to look for a victim, if an interactive head waits."""
-        return self.possible and now_s >= self._looked_s + LOOK_EVERY_S
+        return now_s >= self._looked_s + LOOK_EVERY_S and self.possible
 
     @property
     def possible(self) -> bool:

@@ -10,6 +10,7 @@ later. Times are monotonic seconds.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterator
 
@@ -20,18 +21,18 @@ RETURN_WITHIN_S = 5.0
 
 class ReturningFlows:
     def __init__(self) -> None:
+        self.soonest_s = math.inf  # no hold ends before
         self._holds: deque[tuple[float, FlowKey]] = deque()
 
     def hold(self, flow: FlowKey, now_s: float) -> None:
         self._holds.append((now_s + RETURN_WITHIN_S, flow))
+        self.soonest_s = self._holds[0][0]
 
     def over(self, now_s: float) -> Iterator[FlowKey]:
         """Ends the holds whose time is over."""
         while self._holds and self._holds[0][0] <= now_s:
             yield self._holds.popleft()[1]
-
-    def __bool__(self) -> bool:
-        return bool(self._holds)
+        self.soonest_s = self._holds[0][0] if self._holds else math.inf
 
     def __iter__(self) -> Iterator[FlowKey]:
         return (flow for _, flow in self._holds)

@@ -123,9 +123,9 @@ class RunningCalls:
         if cost == lease.charge.cost:
             return
         self.account.corrected(lease.ticket.tenant, cost - lease.charge.cost)
-        self._waiting.queue(lease.ticket.klass).correct(lease.charge, cost)
+        self._waiting.queues[lease.ticket.klass].correct(lease.charge, cost)
         for klass, charge in lease.below:
-            self._waiting.queue(klass).correct(charge, cost)
+            self._waiting.queues[klass].correct(charge, cost)
 
 
 def _above_least(lease: Lease) -> bool:

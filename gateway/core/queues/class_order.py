@@ -22,11 +22,12 @@ Times are monotonic seconds. It knows classes and heads, neither flows nor repli
 from __future__ import annotations
 
 from collections.abc import Set
-from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
+
 from gateway.core.dispatch.effects import PoolConfig
-from gateway.core.priority import PriorityClass
+from gateway.core.priority import CLASSES, PriorityClass
 from gateway.core.queues.call import QueuedCall
 
 _MAY_AGE = (PriorityClass.STANDARD, PriorityClass.BATCH)
@@ -42,8 +43,7 @@ class Heads(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(msgspec.Struct, frozen=True):
     call: QueuedCall
     rule: str  # strict, batch_share, aged
 
@@ -63,7 +63,7 @@ class ClassOrder:
         aged = self._oldest_aged(heads, now_s)
         if aged is not None:
             return Choice(aged, "aged")
-        for klass in PriorityClass:
+        for klass in CLASSES:
             if klass not in held and (head := heads.get(klass)) is not None:
                 return Choice(head, "strict")
         return None

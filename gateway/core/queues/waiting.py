@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Set
-from dataclasses import replace
 from itertools import count
 
 from gateway.core.dispatch.effects import PoolConfig, Ticket
@@ -31,7 +30,7 @@ _AGAIN_FROM = -(2**62)  # calls that ask again draw from here: before every firs
 class _Heads:
     """Implements ``Heads``: looked for when asked for, once."""
 
-    __slots__ = ("_found", "_free", "_passes_over", "_waiting")
+    __slots__ = ("_found", "_free", "_passes_over", "_queues", "oldest_s")
 
     def __init__(
         self,
@@ -39,7 +38,8 @@ class _Heads:
         free: Set[str],
         passes_over: Callable[[QueuedCall], bool] | None,
     ) -> None:
-        self._waiting = waiting
+        self._queues = waiting.queues
+        self.oldest_s = waiting.oldest_s
         self._free = free
         self._passes_over = passes_over
         self._found: dict[PriorityClass, QueuedCall | None] = {}
@@ -47,12 +47,9 @@ class _Heads:
     def get(self, klass: PriorityClass, /) -> QueuedCall | None:
         found = self._found
         if klass not in found:
-            queue = self._waiting.queue(klass)
+            queue = self._queues[klass]
             found[klass] = queue.head(self._free, self._passes_over) if len(queue) else None
         return found[klass]
-
-    def oldest_s(self, klass: PriorityClass) -> float | None:
-        return self._waiting.oldest_s(klass)
 
 
 class WaitingCalls:
@@ -61,7 +58,7 @@ class WaitingCalls:
         self._calls: dict[str, QueuedCall] = {}
         self._order = ClassOrder(config)
         self.expiry = ExpiryHeap()
-        self._queues = self._new_queues(config)
+        self.queues = self._new_queues(config)
         self._arrivals: dict[PriorityClass, deque[QueuedCall]] = {
             klass: deque() for klass in PriorityClass
         }
@@ -75,7 +72,7 @@ class WaitingCalls:
         return call_id in self._calls
 
     def queue(self, klass: PriorityClass) -> CallQueue:
-        return self._queues[klass]
+        return self.queues[klass]
 
     def add(
         self,
@@ -100,7 +97,7 @@ class WaitingCalls:
         )
         self._calls[ticket.call_id] = call
         self._note_arrival(call)
-        self._queues[ticket.klass].push(call)
+        self.queues[ticket.klass].push(call)
         self.expiry.add(call)
         self.load.add(call, follow_up=follow_up)
         return call
@@ -109,7 +106,7 @@ class WaitingCalls:
         """The call leaves without a slot. None: it does not wait."""
         call = self._calls.get(call_id)
         if call is not None:
-            self._queues[call.ticket.klass].discard(call)
+            self.queues[call.ticket.klass].discard(call)
             self._forget(call)
         return call
 
@@ -133,15 +130,15 @@ class WaitingCalls:
 
     def nearer(self, choice: Choice, locality: Locality) -> tuple[Choice, Liberty]:
         """The same choice, or a call of the same class that a free replica runs from its cache."""
-        queue = self._queues[choice.call.ticket.klass]
+        queue = self.queues[choice.call.ticket.klass]
         call, liberty = queue.nearer(choice.call, locality)
-        return (choice if call is choice.call else replace(choice, call=call)), liberty
+        return (choice if call is choice.call else Choice(call, choice.rule)), liberty
 
     def dispatch(self, choice: Choice) -> Charge:
         call = choice.call
-        charge = self._queues[call.ticket.klass].dispatch(call)
+        charge = self.queues[call.ticket.klass].dispatch(call)
         self._forget(call)
-        batch_waits = len(self._queues[PriorityClass.BATCH]) > 0
+        batch_waits = len(self.queues[PriorityClass.BATCH]) > 0
         self._order.dispatched(choice, batch_waits=batch_waits)
         return charge
 
@@ -149,7 +146,7 @@ class WaitingCalls:
         """What the tenant receives in its class counts in its lower classes too."""
         charged = []
         for klass in BELOW[ticket.klass]:
-            charge = self._queues[klass].charge_from_above(ticket.tenant, cost)
+            charge = self.queues[klass].charge_from_above(ticket.tenant, cost)
             if charge is not None:
                 charged.append((klass, charge))
         return charged
@@ -159,7 +156,7 @@ class WaitingCalls:
         off."""
         cut_off = {
             lane
-            for queue in self._queues.values()
+            for queue in self.queues.values()
             for lane in queue.lanes()
             if not lane.meets(admitting)
         }
@@ -170,7 +167,7 @@ class WaitingCalls:
 
     def eligible_of_tenants(self) -> dict[str, frozenset[str] | None]:
         """Replicas that the waiting calls of each tenant may use; None = all."""
-        if all(lane.eligible is None for queue in self._queues.values() for lane in queue.lanes()):
+        if all(lane.eligible is None for queue in self.queues.values() for lane in queue.lanes()):
             return {tenant: None for tenant, _ in self.load.by_flow}
         union: dict[str, frozenset[str] | None] = {}
         for call in self._calls.values():
@@ -183,12 +180,12 @@ class WaitingCalls:
         return list(self._calls)
 
     def widened(self, slugs: frozenset[str]) -> None:
-        for queue in self._queues.values():
+        for queue in self.queues.values():
             queue.widened(slugs)
 
     def set_weights(self, weights: dict[str, float]) -> None:
         self.load.set_weights(weights)
-        for queue in self._queues.values():
+        for queue in self.queues.values():
             queue.set_weights(weights)
 
     def configure(self, config: PoolConfig) -> None:
@@ -199,9 +196,9 @@ class WaitingCalls:
     def change_policy(self, config: PoolConfig) -> None:
         """Every waiting call moves to queues of the new policy, in its order of arrival there.
         Holds and charges of calls in flight are the caller's to renew."""
-        self._queues = self._new_queues(config)
+        self.queues = self._new_queues(config)
         for call in sorted(self._calls.values(), key=lambda call: call.sequence):
-            self._queues[call.ticket.klass].push(call)
+            self.queues[call.ticket.klass].push(call)
 
     def _new_queues(self, config: PoolConfig) -> dict[PriorityClass, CallQueue]:
         new_queue = queue_policy(config.queue)

@@ -38,9 +38,11 @@ def pairs_of(uncached_tokens: float, cached_tokens: float) -> float:
 
 @dataclass(slots=True)
 class PrefillFit:
-    """Faded sums of products of tokens (n), pairs (p) and seconds (y)."""
+    """Faded sums of products of tokens (n), pairs (p) and seconds (y). ``coefficients``: seconds
+    per token and per pair; None: too few samples, or too much alike."""
 
     samples: int = 0
+    coefficients: tuple[float, float] | None = None
     _nn: float = 0.0
     _np: float = 0.0
     _pp: float = 0.0
@@ -54,9 +56,9 @@ class PrefillFit:
         self._pp = FADE * self._pp + pairs * pairs
         self._ny = FADE * self._ny + tokens * time_s
         self._py = FADE * self._py + pairs * time_s
+        self.coefficients = self._solved()
 
-    def coefficients(self) -> tuple[float, float] | None:
-        """Seconds per token and per pair; None: too few samples, or too much alike."""
+    def _solved(self) -> tuple[float, float] | None:
         if self.samples < LEAST_SAMPLES:
             return None
         spread = self._nn * self._pp - self._np * self._np
@@ -70,6 +72,7 @@ class PrefillFit:
 
 @dataclass(slots=True)
 class PeakRate:
+    tps: float = START_TPS
     _floor_s: float = float("inf")
     _window_s: float = 0.0  # when the present window began
     _now_tps: float = 0.0
@@ -77,13 +80,9 @@ class PeakRate:
 
     _fit: PrefillFit = field(default_factory=PrefillFit)
 
-    @property
-    def tps(self) -> float:
-        return max(self._now_tps, self._before_tps) or START_TPS
-
     def prefill_s(self, uncached_tokens: float, cached_tokens: float, of_pool: PrefillFit) -> float:
         """``of_pool``: of all its replicas, where this one has had too few calls alone."""
-        fitted = self._fit.coefficients() or of_pool.coefficients()
+        fitted = self._fit.coefficients or of_pool.coefficients
         if fitted is None:
             return uncached_tokens / self.tps
         per_token_s, per_pair_s = fitted
@@ -98,6 +97,7 @@ class PeakRate:
         self._floor_s = min(self._floor_s, ttft_s)
         if now_s - self._window_s > WINDOW_S and self._now_tps:
             self._before_tps, self._now_tps, self._window_s = self._now_tps, 0.0, now_s
+            self.tps = self._before_tps
         beyond_floor_s = ttft_s - self._floor_s
         if uncached_tokens < LEAST_TOKENS:
             return None
@@ -105,4 +105,5 @@ class PeakRate:
         self._fit.learn(*sample)
         if beyond_floor_s > CLEAR_RATIO * self._floor_s:
             self._now_tps = max(self._now_tps, min(MOST_TPS, uncached_tokens / beyond_floor_s))
+            self.tps = max(self._now_tps, self._before_tps)
         return sample

@@ -1,7 +1,8 @@
 """How many calls may a replica run, and what runs on it?
 
-``in_flight`` is the size of a set of live leases and ``in_flight_tokens`` their sum in integers, so
-that neither can drift or fall below zero. They belong to the object: a replica that is removed and
+``in_flight`` and ``unstarted`` count the entries of dicts of live leases, ``in_flight_tokens`` is
+their sum in integers: a count changes where an entry comes or goes, so that none can drift or fall
+below zero. They belong to the object: a replica that is removed and
 added again under the same name starts at zero, and the calls of the old one end on the old one.
 
 Units: slots (places in the running batch), tokens (estimated uncached input + expected output).
@@ -19,6 +20,9 @@ from gateway.core.routing.peak_rate import PeakRate
 class Replica:
     config: ReplicaConfig
     health: ReplicaHealth
+    slug: str = field(init=False)
+    in_flight: int = 0
+    unstarted: int = 0  # dispatched calls without any upstream event yet
     in_flight_tokens: int = 0
     in_flight_prompt_tokens: int = 0
     unstarted_prompt_tokens: int = 0
@@ -31,9 +35,8 @@ class Replica:
     _prompts: dict[int, int] = field(default_factory=dict)  # grant -> prompt tokens
     _unstarted: dict[int, int] = field(default_factory=dict)  # grant -> prompt tokens
 
-    @property
-    def slug(self) -> str:
-        return self.config.slug
+    def __post_init__(self) -> None:
+        self.slug = self.config.slug
 
     @property
     def admits(self) -> bool:
@@ -47,15 +50,6 @@ class Replica:
         cap, limit = self.health.slot_cap, self.slot_limit
         slots = self.config.slots if limit is None else limit
         return slots if cap is None else min(cap, slots)
-
-    @property
-    def in_flight(self) -> int:
-        return len(self._tokens)
-
-    @property
-    def unstarted(self) -> int:
-        """Dispatched calls without any upstream event yet."""
-        return len(self._unstarted)
 
     def backlog_s(self, now_s: float, first_s: float) -> float:
         """Until the unstarted prompts are read, of which the first takes ``first_s`` in all."""
@@ -76,13 +70,18 @@ class Replica:
         assert grant_id not in self._tokens
         self._tokens[grant_id] = tokens
         self._prompts[grant_id] = self._unstarted[grant_id] = prompt_tokens
+        self.in_flight += 1
+        self.unstarted += 1
         self.in_flight_prompt_tokens += prompt_tokens
         self.unstarted_prompt_tokens += prompt_tokens
         self.in_flight_tokens += tokens
         self.last_grant_id = grant_id
 
     def started(self, grant_id: int) -> None:
-        self.unstarted_prompt_tokens -= self._unstarted.pop(grant_id, 0)
+        prompt_tokens = self._unstarted.pop(grant_id, None)
+        if prompt_tokens is not None:
+            self.unstarted -= 1
+            self.unstarted_prompt_tokens -= prompt_tokens
 
     def grew(self, grant_id: int, tokens: int) -> None:
         """The call holds more tokens than was expected."""
@@ -92,5 +91,6 @@ class Replica:
 
     def free(self, grant_id: int) -> None:
         self.in_flight_tokens -= self._tokens.pop(grant_id)
+        self.in_flight -= 1
         self.in_flight_prompt_tokens -= self._prompts.pop(grant_id)
         self.started(grant_id)

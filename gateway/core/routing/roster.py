@@ -96,7 +96,7 @@ class Roster:
     def refresh(self, replica: Replica) -> None:
         """After something changed that ``is_open`` looks at. A replica that is no longer present is
         none of ours."""
-        slug = replica.config.slug
+        slug = replica.slug
         if self._replicas.get(slug) is not replica:
             return
         if self._is_open(replica):

@@ -15,6 +15,8 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from gateway.core.caches.prefix_index import PrefixIndex
 from gateway.core.dispatch.effects import Ticket
 from gateway.core.routing.decision import Candidate
@@ -23,8 +25,7 @@ from gateway.core.routing.peak_rate import PrefillFit
 from gateway.core.routing.replica import Replica
 
 
-@dataclass(frozen=True, slots=True)
-class Pick:
+class Pick(msgspec.Struct, frozen=True):
     """``considered``: for the explanation, the chosen one among them."""
 
     replica: Replica
