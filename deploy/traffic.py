@@ -93,8 +93,9 @@ class Driver:
         }
 
 
-async def drive(facts: dict[str, Any], seconds: float) -> Tally:
-    """Every caller at once until the time is over; calls still open then are closed."""
+async def drive(facts: dict[str, Any], seconds: float, load: int = 1) -> Tally:
+    """Every caller ``load`` times at once until the time is over; calls still open then are
+    closed."""
     timeout = aiohttp.ClientTimeout(total=None, connect=5)
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
@@ -104,7 +105,7 @@ async def drive(facts: dict[str, Any], seconds: float) -> Tally:
             for slug, (way, count) in WAYS.items()
             for tenant in facts["tenants"]
             if tenant["slug"] == slug
-            for number in range(count)
+            for number in range(count * load)
         ]
         reporter = asyncio.create_task(_report(driver.tally, seconds))
         await asyncio.wait([reporter, *callers], timeout=seconds, return_when="FIRST_EXCEPTION")
@@ -154,13 +155,16 @@ def read_facts(path: Path) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make traffic", description="Drive a running instance.")
     parser.add_argument("--seconds", type=float, default=120.0)
+    parser.add_argument(
+        "--load", type=int, default=1, help="times the usual callers; 5 fills every slot"
+    )
     parser.add_argument("--run", type=Path, help="its run.json")
     options = parser.parse_args()
     var = Path(os.environ.get("FAIRWAY_VAR_DIR") or ROOT / "var")
     try:
         facts = read_facts(options.run or var / "run.json")
         print(f"traffic: {len(WAYS)} tenants at {facts['base_url']} for {options.seconds:.0f} s")
-        tally = asyncio.run(drive(facts, options.seconds))
+        tally = asyncio.run(drive(facts, options.seconds, options.load))
     except CannotRun as reason:
         sys.exit(str(reason))
     except KeyboardInterrupt:
