@@ -242,7 +242,8 @@ TABLE = (
         0,
         10_000,
         "dispatch.adaptive_slots",
-        meaning="Up to which a slot limit may grow above the configured slots; 0 = never above.",
+        meaning="Up to which a slot limit may grow above the configured slots in a pool with a TPOT"
+        " objective; 0 = never above.",
     ),
     Row(
         "batch_share_ratio",

@@ -18,7 +18,8 @@ class Load:
     """Calls of 1,000 prompt tokens, ten a second, each 0.1 s to its first token."""
 
     def __init__(self, slots: int = 32, **changes: Any) -> None:
-        self.limit = SlotLimit(config(tpot_objective_s=TPOT_S, **changes), slots, 0.0)
+        values = {"tpot_objective_s": TPOT_S, **changes}
+        self.limit = SlotLimit(config(**values), slots, 0.0)
         self.now_s = 0.0
 
     def run(
@@ -42,38 +43,57 @@ class Load:
 
 def test_it_starts_as_configured_and_stays_there_while_all_is_well() -> None:
     """R31: it does not collapse while measuring."""
-    load = Load()
+    load = Load(most_slots=0)
     assert {load.run(2.0) for _ in range(50)} == {32}
 
 
 def test_it_doubles_up_to_its_ceiling_while_answers_are_fast() -> None:
-    load = Load(most_slots=256)
+    load = Load()
     assert load.run(30.0, tpot_s=0.02) == 256
+
+
+def test_without_an_objective_per_token_it_never_grows() -> None:
+    """First tokens do not see how slow the others become."""
+    assert Load(tpot_objective_s=None).run(60.0, tpot_s=0.02) == 32
+
+
+def test_fixed_places_of_a_replica_are_its_ceiling() -> None:
+    load = Load(4)
+    load.limit.configured(4, fixed=True)
+    assert load.run(60.0, tpot_s=0.02) == 4
+
+
+def test_a_lower_ceiling_holds_at_once() -> None:
+    load = Load()
+    load.run(30.0, tpot_s=0.02)
+    load.limit.config = config(tpot_objective_s=TPOT_S, most_slots=48)
+    load.limit.configured(32)
+    assert load.limit.limit == 48
 
 
 def test_slow_answers_lower_it_and_fast_ones_raise_it_again() -> None:
     load = Load()
     lowered = load.run(3.0, tpot_s=0.06)
     assert lowered < 32
-    assert load.run(60.0, tpot_s=0.02) == 32
+    assert load.run(60.0, tpot_s=0.02) > 32
 
 
 def test_it_rests_just_below_its_objective() -> None:
-    load = Load(most_slots=256)
+    load = Load()
     load.run(3.0, tpot_s=0.06)
     assert len({load.run(2.0, tpot_s=0.047) for _ in range(20)}) == 1
 
 
 def test_first_tokens_that_prefill_does_not_explain_lower_it() -> None:
     """Row 49: a replica that became three times slower."""
-    load = Load()
+    load = Load(most_slots=0)
     load.run(4.0)
     assert load.run(10.0, ttft_s=1.5) < 32
 
 
 def test_a_replica_that_stays_slower_is_believed_after_a_while() -> None:
     """R31, R23: the model follows, so the limit does not stay at the floor for ever."""
-    load = Load()
+    load = Load(most_slots=0)
     load.run(4.0)
     load.run(60.0, ttft_s=1.5)
     assert load.run(120.0, ttft_s=1.5) == 32
@@ -81,7 +101,7 @@ def test_a_replica_that_stays_slower_is_believed_after_a_while() -> None:
 
 def test_constant_timeouts_never_let_it_climb() -> None:
     """R31."""
-    load = Load(most_slots=256)
+    load = Load()
     seen = [load.run(2.0, failure=Failure.ERROR, tpot_s=None) for _ in range(30)]
     assert seen == sorted(seen, reverse=True)
     assert seen[-1] == 4
@@ -96,13 +116,13 @@ def test_rare_timeouts_without_ten_samples_lower_it_too() -> None:
 
 
 def test_one_failure_among_many_changes_nothing() -> None:
-    load = Load()
+    load = Load(most_slots=0)
     load.run(1.0)
     load.run(0.1, failure=Failure.ERROR, tpot_s=None)
     assert load.run(4.0) == 32
 
 
-@pytest.mark.parametrize("signal", ["full", "kv", "preemption"])
+@pytest.mark.parametrize("signal", ["full", "kv", "preemption", "waiting"])
 def test_every_other_signal_lowers_it_by_a_tenth(signal: str) -> None:
     load = Load()
     load.limit.sampled(0.5, 10)
@@ -110,7 +130,9 @@ def test_every_other_signal_lowers_it_by_a_tenth(signal: str) -> None:
     if signal == "full":
         load.run(0.1, failure=Failure.FULL, tpot_s=None)
     else:
-        load.limit.sampled(0.96 if signal == "kv" else 0.5, 11 if signal == "preemption" else 10)
+        kv_ratio = 0.96 if signal == "kv" else 0.5
+        waiting = 5 if signal == "waiting" else 4
+        load.limit.sampled(kv_ratio, 11 if signal == "preemption" else 10, waiting)
     assert load.run(1.5) == 28
 
 
@@ -123,7 +145,7 @@ def test_without_samples_it_stands_still() -> None:
 
 
 def test_an_idle_replica_does_not_climb() -> None:
-    load = Load(most_slots=256)
+    load = Load()
     load.run(3.0, tpot_s=0.06)
     assert load.run(60.0, tpot_s=0.02, used=False) < 32
 

@@ -6,7 +6,7 @@ or decode slowly; too few, and the hardware idles. Per replica, one window after
 
   congested  median TTFT residual (TTFT - the prefill-time model, ``prefill_time``) above half the
              interactive objective or above the prediction itself, KV cache above 0.95, an engine
-             preemption, a 429                                                -> limit * 0.9
+             preemption, a 429, more than 4 calls waiting inside it           -> limit * 0.9
   slow       TPOT (95th percentile) above 0.97 of its objective: limit * objective / TPOT, which
              decode-bound engines follow closely; between 0.5 and 0.97 of the limit
   failing    5xx or timeouts, more than 5 % of what ended, and not a single one among many
@@ -18,15 +18,18 @@ Between 0.92 and 0.97 of the TPOT objective the limit rests. Where there is such
 doubled only when answers that were given under the present limit have been measured.
 
 Why TPOT: from 128 to 256 slots an engine gives 3 % more tokens at three times the time between
-them, and TTFT does not see it.
+them, and TTFT does not see it. So the limit grows above the configured slots only in a pool that
+has a TPOT objective, up to ``most_slots``, and never on a replica whose slots are a fixed number of
+places that it reports (llama.cpp). What any other replica can run at once shows in its samples: the
+calls beyond it wait inside.
 
 Calls that were dispatched before the last change say nothing about it: they do not count, so one
 congestion is answered once. No probing dips: the limit falls on evidence only, and a window without
 enough samples decides nothing, neither down nor up. A failing replica never climbs, since a window
 with failures never counts as used.
 
-Invariants: least(4, configured) <= limit <= max(configured, most_slots); without samples the limit
-stands still; every decrease can be climbed out of. Units: slots, seconds.
+Invariants: least(4, configured) <= limit <= most (configured, or ``most_slots``); without
+samples the limit stands still; every decrease can be climbed out of. Units: slots, seconds.
 Source: AIMD (Chiu and Jain 1989); the windowed minimum-latency rule of concurrency limiters (TCP
 Vegas, Netflix concurrency-limits) with the load-dependent part of TTFT predicted instead of
 ignored.
@@ -63,6 +66,7 @@ class _Window:
     used: bool = False
     kv_ratio: float = 0.0
     preempted: bool = False
+    waiting: bool = False
 
     @property
     def samples(self) -> int:
@@ -77,6 +81,7 @@ class SlotLimit:
         self.limit = configured
         self.why = "as configured"
         self._configured = configured
+        self._fixed = False
         self._doubling = True
         self._changed_s = now_s
         self._prefill = PrefillTime()
@@ -85,17 +90,21 @@ class SlotLimit:
 
     @property
     def most(self) -> int:
+        if self._fixed or self.config.tpot_objective_s is None:
+            return self._configured
         return max(self._configured, self.config.most_slots)
 
     @property
     def least(self) -> int:
         return min(LEAST_SLOTS, self._configured)
 
-    def configured(self, slots: int) -> None:
-        """The operator's number changed: begin anew."""
+    def configured(self, slots: int, *, fixed: bool = False) -> None:
+        """When the operator's number changed: begin anew. ``fixed``: the replica has so many."""
+        self._fixed = fixed
         if slots != self._configured:
             self._configured = self.limit = slots
             self._doubling = True
+        self.limit = min(self.limit, self.most)
 
     def in_flight(self, calls: int) -> None:
         if calls >= USED_RATIO * self.limit:
@@ -124,8 +133,13 @@ class SlotLimit:
                 window.tpots_s.append(tpot_s)
         self._close(now_s)
 
-    def sampled(self, kv_ratio: float | None, preemptions: int | None) -> None:
-        """Telemetry. None: not reported. ``preemptions``: by the engine, since its start."""
+    def sampled(
+        self, kv_ratio: float | None, preemptions: int | None, waiting: int | None = None
+    ) -> None:
+        """Telemetry. None: not reported. ``preemptions``: by the engine, since its start;
+        ``waiting``: calls inside it."""
+        if waiting is not None and waiting > self.config.brake_waiting_calls:
+            self._window.waiting = True
         self._window.kv_ratio = max(self._window.kv_ratio, kv_ratio or 0.0)
         if preemptions is not None:
             if self._preemptions is not None and preemptions > self._preemptions:
@@ -180,6 +194,8 @@ class SlotLimit:
             return "the replica says that it is full"
         if window.preempted or window.kv_ratio > FULL_KV_RATIO:
             return "its KV cache is full"
+        if window.waiting:
+            return "calls wait inside it"
         if len(window.residuals) >= LEAST_SAMPLES:
             residual_s, predicted_s = sorted(window.residuals)[len(window.residuals) // 2]
             if residual_s > max(predicted_s, self._tolerated_s()):

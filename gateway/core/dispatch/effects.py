@@ -146,7 +146,7 @@ class PoolConfig:
     longest_retry_s: float = 60.0
     # Slots of a replica: see adaptive_slots
     adaptive_slots: bool = True
-    most_slots: int = 0  # above the configured slots; 0 = never above
+    most_slots: int = 256  # with a TPOT objective; 0 = never above the configured slots
     # Part of one replica's batch that a tenant may hold while others wait: see batch_share
     batch_share_ratio: float = 1.25  # of its weight share; 0 = all of it
     # Prompts that are held: see prefix_index, fair_queue

@@ -29,7 +29,7 @@ class SlotLimits:
             if limit is None:
                 limit = self._limits[replica] = SlotLimit(config, replica.config.slots, now_s)
             limit.config = config
-            limit.configured(replica.config.slots)
+            limit.configured(replica.config.slots, fixed=replica.config.one_prefix_per_slot)
             self._enforce(replica, limit)
 
     def granted(self, replica: Replica) -> None:
@@ -63,7 +63,7 @@ class SlotLimits:
 
     def sampled(self, replica: Replica, sample: ReplicaTelemetry) -> None:
         if (limit := self._limits.get(replica)) is not None:
-            limit.sampled(sample.kv_ratio, sample.preemptions)
+            limit.sampled(sample.kv_ratio, sample.preemptions, sample.waiting)
 
     def _enforce(self, replica: Replica, limit: SlotLimit) -> bool:
         wanted = limit.limit if self._config.adaptive_slots else None
