@@ -57,9 +57,11 @@ class LimitExceeded(Rejected):
 
 
 class Evicted(CallError):
-    """Left the queue without having been dispatched."""
+    """Left the queue without having been dispatched. ``waited_s``: how long it had stood there, in
+    seconds; None where it never did."""
 
     outcome = Outcome.EVICTED
+    waited_s: float | None = None
 
 
 class Aborted(CallError):

@@ -74,6 +74,7 @@ class PoolFlow:
         self._dispatcher = dispatcher
         self._clock = clock
         self._waiting: dict[str, asyncio.Future[Grant]] = {}
+        self._asked_s: dict[str, float] = {}  # since when they wait
         self._leases: dict[int, Lease] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at_s = 0.0
@@ -108,13 +109,16 @@ class PoolFlow:
 
     async def _granted(self, ticket: Ticket) -> Grant:
         future: asyncio.Future[Grant] = asyncio.get_running_loop().create_future()
-        self._waiting[ticket.call_id] = future
-        self._act(self._dispatcher.submit(ticket, self._clock.monotonic()))
+        now_s = self._clock.monotonic()
+        self._waiting[ticket.call_id], self._asked_s[ticket.call_id] = future, now_s
         try:
+            self._act(self._dispatcher.submit(ticket, now_s))
             return future.result() if future.done() else await future
         except asyncio.CancelledError:
             self._left(ticket.call_id, future)
             raise
+        finally:
+            del self._asked_s[ticket.call_id]
 
     def _left(self, call_id: str, future: asyncio.Future[Grant]) -> None:
         """The caller is gone: out of the queue, or, if a grant crossed with it, give that back."""
@@ -159,10 +163,13 @@ class PoolFlow:
             if isinstance(effect, Grant):
                 self._hand_over(effect, future)
             elif isinstance(effect, Refuse) and not future.done():
-                future.set_exception(
-                    Evicted(effect.reason, effect.message, retry_after_s=effect.retry_after_s)
-                )
+                future.set_exception(self._evicted(effect))
         self._arm()
+
+    def _evicted(self, refuse: Refuse) -> Evicted:
+        evicted = Evicted(refuse.reason, refuse.message, retry_after_s=refuse.retry_after_s)
+        evicted.waited_s = self._clock.monotonic() - self._asked_s[refuse.call_id]
+        return evicted
 
     def _take_back(self, grant_id: int) -> None:
         """Called by the loop, so that no block cancels itself. One that has ended is left alone."""

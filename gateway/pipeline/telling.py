@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 
-from gateway.core.errors import CallError
+from gateway.core.errors import CallError, Evicted
 from gateway.core.reasons import Reason
 from gateway.pipeline.call import Call
 from gateway.pipeline.reply import Headers, Reply, Stage
@@ -20,7 +20,7 @@ _RNG = random.SystemRandom()
 
 
 def answer_headers(call: Call) -> Headers:
-    return encoded(_labels(call))
+    return encoded(_labels(call, call.queued_s))
 
 
 async def tell(error: CallError, call: Call, dialect: Dialect, reply: Reply) -> None:
@@ -34,16 +34,17 @@ async def tell(error: CallError, call: Call, dialect: Dialect, reply: Reply) -> 
 
 
 def _refusal_headers(call: Call, error: CallError) -> Headers:
-    return encoded({**_labels(call), **error_headers(error, _RNG)})
+    waited_s = error.waited_s if isinstance(error, Evicted) else call.queued_s
+    return encoded({**_labels(call, waited_s), **error_headers(error, _RNG)})
 
 
-def _labels(call: Call) -> dict[str, str]:
+def _labels(call: Call, queue_s: float | None) -> dict[str, str]:
     labels = CallLabels(
         call.call_id,
         call.request_id,
         klass=call.order.route.klass if call.order else None,
         replica=call.replica or None,
-        queue_s=call.queued_s,
+        queue_s=queue_s,
         prefix_hit_ratio=_prefix_hit_ratio(call),
     )
     buckets = call.reservation.buckets if call.reservation else ()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
 from gateway.snapshot.values import AliasValue
 from tenants import key_format
-from tests.fakes.data_plane import POOL, House, chat
+from tests.fakes.data_plane import POOL, House, chat, replica
+from tests.fakes.scripts import tokens
 
 
 def wrong_key() -> dict[str, str]:
@@ -57,3 +59,16 @@ def test_body_is_bounded_by_the_pool_that_it_asks_for(in_house: Any) -> None:
         assert (await house.call(chat("x" * (small.most_body_bytes - 200)))).status == 200
 
     in_house(scenario)
+
+
+def test_who_is_refused_out_of_the_queue_is_told_how_long_it_stood_there(in_house: Any) -> None:
+    async def scenario(house: House) -> None:
+        house.scripted.default = tokens(1, ttft_s=5.0)
+        first = asyncio.create_task(house.call(), name="first")
+        await asyncio.sleep(1.0)
+        late = await house.call(headers={"x-fairway-deadline-ms": "2000"})
+        assert late.status == 429
+        assert late.headers["x-fairway-queue-ms"] == "2000"
+        assert (await first).status == 200
+
+    in_house(scenario, replicas=(replica("r1", slots=1),))
