@@ -46,7 +46,7 @@ SECTIONS = {
             "tests/e2e/test_disconnects.py",
         ),
         900,
-        {"FAIRWAY_TEST_REDIS_PAUSE_S": "20", "FAIRWAY_TEST_POSTGRESQL_FREEZE_S": "20"},
+        {"TEST_REDIS_PAUSE_S": "20", "TEST_POSTGRESQL_FREEZE_S": "20"},
     ),
     "simulation": Section(
         "Simulated: schedulers, routing, overload",

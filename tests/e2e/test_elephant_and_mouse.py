@@ -27,7 +27,7 @@ from tests.e2e.scripted import in_force
 SEQUENCES = 4
 ELEPHANT, MOUSE = 51, 3  # connections
 PROMPT_WORDS, TOKENS = 100, 80
-SECONDS = float(os.environ.get("FAIRWAY_TEST_SHARE_S", "10"))
+SECONDS = float(os.environ.get("TEST_SHARE_S", "10"))
 BACKLOG_S = 3.0
 PAUSE_S = 0.25  # after a refusal
 PLENTY = {"tpm": 10**9, "rpm": 10**7, "concurrent": 10**5}

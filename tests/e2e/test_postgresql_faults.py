@@ -17,7 +17,7 @@ from tests.servers import PostgresServer, wait_until
 
 RATE = 20.0
 TOKENS = 5
-FROZEN_S = float(os.environ.get("FAIRWAY_TEST_POSTGRESQL_FREEZE_S", "6"))
+FROZEN_S = float(os.environ.get("TEST_POSTGRESQL_FREEZE_S", "6"))
 PAGE_S = 3.0
 SPOOL_EMPTY_S = 10.0
 

@@ -1,7 +1,7 @@
 """Redis frozen under load: nobody waits for it, the degraded part is named, and afterwards the
 buckets say what the ledger says.
 
-``FAIRWAY_TEST_REDIS_PAUSE_S=20`` runs it at full size.
+``TEST_REDIS_PAUSE_S=20`` runs it at full size.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.e2e.operator import operator_of
 from tests.e2e.streams import Stream
 from tests.servers import RedisServer, wait_until
 
-PAUSE_S = float(os.environ.get("FAIRWAY_TEST_REDIS_PAUSE_S", "5"))
+PAUSE_S = float(os.environ.get("TEST_REDIS_PAUSE_S", "5"))
 RATE = 20.0
 TOKENS = 5
 CLOSES_WITHIN_S = 2.0
