@@ -38,11 +38,6 @@ class _Part:
     cost: float = 0.0
     tokens: int = 0
 
-    def add(self, sign: int, cost: float, tokens: int) -> None:
-        self.calls += sign
-        self.cost += sign * cost
-        self.tokens += sign * tokens
-
 
 @dataclass(slots=True)
 class _Batch:
@@ -65,16 +60,20 @@ class BatchShare:
         part = batch.of.get(ticket.tenant)
         if part is None:
             part = batch.of[ticket.tenant] = _Part()
-        part.add(1, call.cost, tokens)
-        batch.whole.add(1, call.cost, tokens)
+        for each in (part, batch.whole):
+            each.calls += 1
+            each.cost += call.cost
+            each.tokens += tokens
 
     def ended(self, replica: Replica, call: QueuedCall) -> None:
         """The same call as was granted."""
         batch, tenant = self._batches[replica], call.ticket.tenant
         tokens = call.ticket.input_tokens + call.ticket.output_tokens
         part = batch.of[tenant]
-        part.add(-1, call.cost, tokens)
-        batch.whole.add(-1, call.cost, tokens)
+        for each in (part, batch.whole):
+            each.calls -= 1
+            each.cost -= call.cost
+            each.tokens -= tokens
         if not part.calls:
             del batch.of[tenant]
         if not batch.whole.calls:

@@ -40,7 +40,7 @@ from gateway.core.dispatch.bookings import Bookings
 from gateway.core.dispatch.drain_rate import DrainRate
 from gateway.core.dispatch.effects import PoolConfig, Ticket
 from gateway.core.dispatch.standing_queue import StandingQueue
-from gateway.core.priority import PriorityClass
+from gateway.core.priority import CLASSES, PriorityClass
 from gateway.core.queues.call import QueuedCall
 from gateway.core.queues.load import QueueLoad
 
@@ -179,7 +179,7 @@ class Shedding:
         return min(left_s, self.config.shed_wait_ratio * ticket.ttft_objective_s)
 
     def _crowded_by(self, klass: PriorityClass, now_s: float) -> PriorityClass | None:
-        for higher in PriorityClass:
+        for higher in CLASSES:
             if higher < klass and now_s - self._crowded_s[higher] < CROWDED_S:
                 return higher
         return None

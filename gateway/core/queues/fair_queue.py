@@ -288,11 +288,12 @@ class StartTimeFairQueue:
         if lane not in self._heaps:
             self._heaps[lane] = TagHeap(self._tag_of)
         line = flow.lines[lane] = Line(flow.tenant)
+        line.heap = self._heaps[lane]
         return line
 
     def _rekey(self, flow: Flow) -> None:
-        for lane, line in flow.lines.items():
-            self._heaps[lane].update(line)
+        for line in flow.lines.values():
+            line.heap.update(line)
 
     def _take_out(self, flow: Flow, call: QueuedCall, *, served: bool) -> None:
         line = flow.lines[call.lane]
@@ -300,9 +301,8 @@ class StartTimeFairQueue:
         if line.remove(call, served=served):
             return
         del flow.lines[call.lane]
-        heap = self._heaps[call.lane]
-        heap.drop(line)
-        if not heap:
+        line.heap.drop(line)
+        if not line.heap:
             del self._heaps[call.lane]
 
     def _forget_if_idle(self, flow: Flow) -> None:

@@ -8,21 +8,36 @@ Every operation is O(log sub-flows), removal from the middle included.
 from __future__ import annotations
 
 from collections import OrderedDict
+from typing import TYPE_CHECKING
 
 from gateway.core.queues.call import QueuedCall
 from gateway.core.queues.locality import MOST_PASSES, Locality
 from gateway.core.queues.sub_flows import Calls, InOrder, SubFlows
+
+if TYPE_CHECKING:
+    from gateway.core.queues.tag_heap import TagHeap
 
 Entry = tuple[float, int, int, "Line"]  # tag, sequence of the first call, tie-break, line
 
 
 class Line:
     """``head`` is the call that goes first; only a line with calls has one. ``entry`` is its live
-    entry in the heap of its lane, None outside of one. ``divided``: fair among sub-flows."""
+    entry in ``heap``, that of its lane; None outside. ``divided``: fair among sub-flows."""
 
-    __slots__ = ("_divided", "_first", "_fresh", "_owner", "_passes", "entry", "head", "tenant")
+    __slots__ = (
+        "_divided",
+        "_first",
+        "_fresh",
+        "_owner",
+        "_passes",
+        "entry",
+        "head",
+        "heap",
+        "tenant",
+    )
 
     head: QueuedCall
+    heap: TagHeap
 
     def __init__(self, tenant: str, *, divided: bool = True) -> None:
         self.tenant = tenant

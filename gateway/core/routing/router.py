@@ -101,8 +101,8 @@ class Router:
         if len(chain.hashes) > 1:
             self._known.hot.seen(chain.holder_key, ticket.input_tokens, now_s)
         cached = best = cached_tokens(ticket, blocks)
-        if chain.hashes and len(self._configs) > 1:
-            best = max(cached, cached_tokens(ticket, self.index.best(chain, blocks)))
+        if len(self._configs) > 1 and (most := self.index.best(chain, blocks)) > blocks:
+            best = cached_tokens(ticket, most)
         return Placing(pick, cached, ticket.input_tokens - cached, best, mean_load)
 
     def dispatched(self, grant_id: int, placing: Placing, ticket: Ticket, now_s: float) -> None:
