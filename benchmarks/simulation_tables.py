@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, stdev
 
-from gateway.core.priority import PriorityClass
-from gateway.core.reasons import Reason
 from gateway.simulation.metrics.service_difference import served_calls, service_between
 from gateway.simulation.metrics.starvation import longest_gap_s, longest_wait_s
-from gateway.simulation.metrics.summary import Summary, is_good, quantiles, summary
+from gateway.simulation.metrics.summary import Summary, quantiles, summary
 from gateway.simulation.policy import parse_policy
 from gateway.simulation.report.table import figure_text
 from gateway.simulation.scenario import Scenario, simulate
 from gateway.simulation.simulator import Run, TelemetryPlan
-from gateway.simulation.workloads.overload import BURST_S, CAPACITY_CPS
 from gateway.simulation.workloads.published import suite_scenarios, trace_scenarios
 from gateway.simulation.workloads.scenarios import SCENARIOS
 
-BURSTS = ("burst", "burst_stubborn")
 FAIR = "start_time_fair/bounded"
 ROUTINGS = (
     "round_robin",
@@ -228,61 +222,6 @@ def fairness() -> tuple[Row, list[Row]]:
         "short calls: tok/s",
     ]
     return header, rows
-
-
-def overload() -> tuple[Row, list[Row]]:
-    rows = []
-    reference = None
-    for name in ("mixed_1x", "mixed_2x", "mixed_5x", "interactive_5x", *BURSTS):
-        scenario = SCENARIOS[name]
-        outcome = run(scenario, FAIR)
-        counted = [one for one in outcome.outcomes if one.call.at_s >= scenario.warm_up_s]
-        good = sum(is_good(one, scenario.objectives) for one in counted)
-        reference = good if reference is None else reference
-        interactive = [o for o in counted if o.call.klass is PriorityClass.INTERACTIVE]
-        ended = [one for one in interactive if not one.open]
-        served = sum(one.completed for one in ended)
-        timeouts = sum(one.refused is Reason.QUEUE_TIMEOUT for one in counted)
-        rows.append(
-            [
-                name,
-                str(len(counted)),
-                f"{good / reference:.2f}",
-                f"{served / len(ended):.4f}" if ended else "-",
-                figure_text(quantiles(o.ttft_s(0.0) for o in ended if o.completed).p99, 2),
-                f"{timeouts / len(counted):.4f}",
-                _returns(outcome) if name in BURSTS else "-",
-            ]
-        )
-    header = [
-        "scenario",
-        "calls",
-        "goodput of 1x",
-        "interactive served",
-        "interactive TTFT p99 s",
-        "queue timeouts",
-        "first returns admitted; most returns/s, most calls/s after the burst, of capacity",
-    ]
-    return header, rows
-
-
-def first_returns(outcome: Run) -> tuple[int, int]:
-    """Admitted, and all."""
-    first = [one for one in outcome.outcomes if one.call.attempt == 1]
-    return sum(one.refused is None for one in first), len(first)
-
-
-def highest_wave(times_s: Iterable[float]) -> float:
-    """Most calls in any 5 s after the burst, of the capacity."""
-    windows = Counter(int(at_s // 5.0) for at_s in times_s if at_s >= BURST_S[1] + 5.0)
-    return max(windows.values(), default=0) / 5.0 / CAPACITY_CPS
-
-
-def _returns(outcome: Run) -> str:
-    admitted, returned = first_returns(outcome)
-    calls = [one.call for one in outcome.outcomes]
-    back = highest_wave(call.at_s for call in calls if call.attempt)
-    return f"{admitted} of {returned}; {back:.2f}; {highest_wave(c.at_s for c in calls):.2f}"
 
 
 def _difference(one: Summary) -> float:

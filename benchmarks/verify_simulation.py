@@ -1,21 +1,25 @@
-"""Every figure of the simulator at full size, as Markdown tables, in about ten minutes of one core.
+"""Every figure of the simulator at full size, as Markdown tables; half an hour of one core.
 
     python -m benchmarks.verify_simulation [--traces DIR] [--seeds N] [SECTION ...]
 
-Sections: arena, jittered, bounds, routing, mooncake, groups, fairness, overload. ``--traces`` is
-the folder of the published traces (default ./traces); the sections that need one say so when it is
-not there. ``--seeds``: how many seeds the routing matrix is averaged over. Everything is simulated.
+Sections: arena, jittered, bounds, routing, mooncake, groups, locality, fairness, overload, bursts.
+``--traces`` is the folder of the published traces (default: ``FAIRWAY_TRACES``, else ./traces); the
+sections that need one say so when it is not there. ``--seeds``: how many seeds routing and locality
+are averaged over. Everything is simulated.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+from benchmarks import locality
+from benchmarks.overload_fleet import bursts, overload
 from benchmarks.simulation_tables import (
     Row,
     arena,
@@ -24,10 +28,11 @@ from benchmarks.simulation_tables import (
     groups,
     jittered,
     mooncake,
-    overload,
     routing,
 )
 from gateway.simulation.report.table import markdown_table
+
+TRACES = Path(os.environ.get("FAIRWAY_TRACES") or "traces")
 
 
 def sections(folder: Path, seeds: int) -> dict[str, Callable[[], tuple[Row, list[Row]]]]:
@@ -38,8 +43,10 @@ def sections(folder: Path, seeds: int) -> dict[str, Callable[[], tuple[Row, list
         "routing": partial(routing, seeds),
         "mooncake": partial(mooncake, folder),
         "groups": groups,
+        "locality": partial(locality.table, locality.SEEDS[:seeds]),
         "fairness": fairness,
         "overload": overload,
+        "bursts": bursts,
     }
 
 
@@ -59,8 +66,8 @@ def report(folder: Path, seeds: int, wanted: list[str]) -> Iterator[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--traces", type=Path, default=Path("traces"))
-    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--traces", type=Path, default=TRACES)
+    parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("section", nargs="*")
     options = parser.parse_args()
     unknown = set(options.section) - set(sections(options.traces, 1))

@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 
-from benchmarks.simulation_tables import first_returns, highest_wave
+from benchmarks.overload_fleet import first_returns, highest_wave
 from gateway.core.priority import PriorityClass
 from gateway.core.reasons import REASONS, Reason
 from gateway.simulation.call import Outcome
