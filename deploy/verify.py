@@ -1,25 +1,28 @@
-"""``make verify``: every figure at full size, written to ``docs/figures.md`` with commit and
-machine.
+"""``make verify``: every figure at full size, written to ``docs/figures.md``.
 
-Each section is a program that prints its figures; it says itself what is simulated. A section that
-fails or runs out of time is named as such in the file, and the command then ends with 1.
+Each section is a program that prints its figures; it says itself what is simulated. What it printed
+is kept in ``var/figures`` with the commit and the time at which it ran, so that sections can be
+taken one by one (named on the command line); the page is written as soon as every section has been
+taken. A section that fails or runs out of time is named as such, and the command then ends with 1.
 ``FAIRWAY_TRACES`` names the folder of the published traces; sections that need it say when it is
-absent. Sections can be named on the command line; the file is written only when all have run.
+absent.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FIGURES = ROOT / "docs" / "figures.md"
+KEPT = ROOT / "var" / "figures"
 PYTEST = ("pytest", "-q", "-s", "-p", "no:cacheprovider")
 
 
@@ -32,6 +35,11 @@ class Section:
     limit_s: float
     environment: dict[str, str] = field(default_factory=dict)
     markdown: bool = False  # prints Markdown of its own
+
+
+def _simulated(what: str, *sections: str) -> Section:
+    module = ("benchmarks.verify_simulation", *sections)
+    return Section(f"Simulated: {what}", module, 3600, markdown=True)
 
 
 SECTIONS = {
@@ -48,12 +56,10 @@ SECTIONS = {
         900,
         {"TEST_REDIS_PAUSE_S": "20", "TEST_POSTGRESQL_FREEZE_S": "20"},
     ),
-    "simulation": Section(
-        "Simulated: schedulers, routing, overload",
-        ("benchmarks.verify_simulation",),
-        1800,
-        markdown=True,
-    ),
+    "schedulers": _simulated("schedulers of OSDI'24", "arena", "jittered", "bounds"),
+    "routing": _simulated("routing, every policy", "routing", "mooncake"),
+    "fairness": _simulated("fairness and locality", "groups", "locality", "fairness"),
+    "fleet": _simulated("overload of a batching fleet", "overload", "bursts"),
     "overload": Section("Simulated: overload and bookings", ("benchmarks.overload",), 600),
     "decision": Section("Cost of a scheduling decision", ("benchmarks.decision",), 300),
     "prefixes": Section("Prefix index: memory and time", ("benchmarks.prefix_index",), 600),
@@ -64,10 +70,13 @@ SECTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    section: Section
+    """``verdict``: empty when it passed. ``commit`` and ``at``: of the run."""
+
     output: str
-    verdict: str  # "" when it passed
+    verdict: str
     took_s: float
+    commit: str
+    at: str
 
 
 def main(names: list[str]) -> int:
@@ -75,19 +84,31 @@ def main(names: list[str]) -> int:
     if unknown:
         print(f"verify: unknown section {', '.join(unknown)}; known: {', '.join(SECTIONS)}")
         return 2
-    results = [_run(SECTIONS[name]) for name in names or SECTIONS]
-    page = _page(results)
-    if names:
-        print(page)
+    KEPT.mkdir(parents=True, exist_ok=True)
+    results = [_taken(name) for name in names or SECTIONS]
+    missing = [name for name in SECTIONS if not _kept(name).exists()]
+    if missing:
+        print(f"verify: not yet taken: {', '.join(missing)}")
     else:
-        FIGURES.write_text(page, encoding="utf-8")
+        FIGURES.write_text(_page(), encoding="utf-8")
         print(f"verify: wrote {FIGURES.relative_to(ROOT)}")
     return 1 if any(result.verdict for result in results) else 0
+
+
+def _kept(name: str) -> Path:
+    return KEPT / f"{name}.json"
+
+
+def _taken(name: str) -> Result:
+    result = _run(SECTIONS[name])
+    _kept(name).write_text(json.dumps(asdict(result)), encoding="utf-8")
+    return result
 
 
 def _run(section: Section) -> Result:
     print(f"verify: {section.title}", flush=True)
     environment = {"FAIRWAY_DEBUG": "true", **os.environ, **section.environment}
+    commit, at = _commit(), f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
     began_s = time.monotonic()
     try:
         done = subprocess.run(
@@ -104,31 +125,35 @@ def _run(section: Section) -> Result:
     else:
         output = done.stdout
         verdict = f"failed with status {done.returncode}" if done.returncode else ""
-    print(f"verify: {verdict or 'done'} after {time.monotonic() - began_s:.0f} s", flush=True)
-    return Result(section, output.decode(errors="replace"), verdict, time.monotonic() - began_s)
+    took_s = time.monotonic() - began_s
+    print(f"verify: {verdict or 'done'} after {took_s:.0f} s", flush=True)
+    return Result(output.decode(errors="replace"), verdict, took_s, commit, at)
 
 
-def _page(results: list[Result]) -> str:
-    at = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+def _page() -> str:
     machine = f"{os.cpu_count()} cores ({platform.machine()}, Python {platform.python_version()})"
     head = (
-        f"# Figures\n\nWritten by `make verify` at commit {_commit()}, {at}, on {machine}. Absolute"
-        " times are of that machine; ratios and simulated figures hold elsewhere.\n\n"
+        f"# Figures\n\nWritten by `make verify` on {machine}; each section says at which commit and"
+        " when. Absolute times are of that machine and of whatever else it ran meanwhile; ratios and"
+        " simulated figures hold elsewhere.\n\n"
     )
-    return head + "".join(_told(result) for result in results)
+    return head + "".join(_told(name, section) for name, section in SECTIONS.items())
 
 
-def _told(result: Result) -> str:
+def _told(name: str, section: Section) -> str:
+    result = Result(**json.loads(_kept(name).read_text(encoding="utf-8")))
     body = result.output.strip()
-    if not result.section.markdown:
+    if not section.markdown:
         body = f"```\n{body}\n```"
     verdict = f"**{result.verdict}**\n\n" if result.verdict else ""
-    command = " ".join(("python -m", *result.section.module))
-    return f"## {result.section.title}\n\n`{command}`, {result.took_s:.0f} s\n\n{verdict}{body}\n\n"
+    command = " ".join(("python -m", *section.module))
+    when = f"commit {result.commit}, {result.at}, {result.took_s:.0f} s"
+    return f"## {section.title}\n\n`{command}`; {when}\n\n{verdict}{body}\n\n"
 
 
 def _commit() -> str:
-    command = ["git", "rev-parse", "--short", "HEAD"]
+    """Of the work tree; marked where it has changes of its own."""
+    command = ["git", "describe", "--always", "--dirty"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     return done.stdout.strip() or "unknown"
 
