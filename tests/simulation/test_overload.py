@@ -96,6 +96,46 @@ def test_clients_that_ignore_the_end_of_the_minute_come_all_at_once() -> None:
     assert highest_wave(one.call.at_s for one in run.outcomes if one.call.attempt) > 3.0
 
 
+@cache
+def rising() -> Run:
+    """The reference load for 30 s, then five times as much."""
+    profile = ((0.0, REFERENCE_CPS), (30.0, 5.0 * REFERENCE_CPS))
+    scenario = replace(
+        OVERLOAD_SCENARIOS["mixed_5x"],
+        workload=lambda seed, seconds: OpenLoop(mix_calls(Mix(profile), seed, seconds)),
+    )
+    return simulate(scenario, FAIR, 11, seconds=45.0)
+
+
+def test_batch_gives_its_slots_back_before_an_interactive_call_is_refused() -> None:
+    """But for the one of 20 dispatches that it is owed. In a pool that starts under this load,
+    where nothing has been completed that could pay for preemption, some are refused before."""
+    outcomes = rising().outcomes
+    shed_s = [
+        one.refused_s or 0.0
+        for one in outcomes
+        if one.call.klass is INTERACTIVE and one.refused is Reason.SHED
+    ]
+    batch = [
+        (one.dispatched_s, one.ended_s or 45.0)
+        for one in outcomes
+        if one.call.klass is PriorityClass.BATCH
+        and one.dispatched_s is not None
+        and not one.preemptions
+        and not one.rule.startswith("batch_share")
+    ]
+    assert len(shed_s) > 100
+    assert not any(from_s <= at_s < to_s for at_s in shed_s for from_s, to_s in batch)
+
+
+def test_running_batch_calls_are_cut_for_it_and_little_work_is_lost() -> None:
+    outcomes = rising().outcomes
+    wasted = sum(one.wasted_tokens for one in outcomes)
+    done = sum(one.call.input_tokens + one.produced for one in outcomes if one.completed)
+    assert sum(one.preemptions for one in outcomes) > 10
+    assert 0 < wasted <= 0.03 * done
+
+
 def test_ten_seconds_after_the_overload_everything_is_as_before() -> None:
     """Row 57: five times the load for 20 s, then half of it."""
     profile = ((0.0, 5.0 * REFERENCE_CPS), (20.0, 0.5 * REFERENCE_CPS))
