@@ -11,7 +11,7 @@ Everything else is an UpstreamError, an Aborted (the caller's own deadline) or a
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from gateway.active_calls import Phase
 from gateway.core.dispatch.effects import Usage
@@ -26,8 +26,7 @@ from gateway.pipeline.reply import Reply
 from gateway.replicas.adapters import Adapter, StartedAt
 from gateway.replicas.supervised_replica import Watch
 from gateway.replicas.upstream import AttemptTimeouts, ReplicaTarget, Upstream, UpstreamStream
-from gateway.wire.dialect import Dialect, Frame, FrameFacts, StreamReader
-from gateway.wire.sse import SseSplitter
+from gateway.wire.dialect import Dialect, Frame, FrameFacts, Splitter, StreamReader
 
 LINGER_S = 0.05  # after the end marker, for the clean end of the body that keeps a connection
 
@@ -55,6 +54,7 @@ class Exchange:
     body: bytes
     headers: Mapping[str, str]
     limits: AttemptLimits
+    splitter: Splitter
     reader: StreamReader
 
 
@@ -79,7 +79,6 @@ class Attempt:
     _reported_tokens: int = 0
     _complete: bool = False
     _started: bool = False
-    _splitter: SseSplitter = field(default_factory=SseSplitter)
 
     async def run(self, upstream: Upstream) -> None:
         """Returns when the answer is complete; its tail stays in the delivery."""
@@ -119,9 +118,9 @@ class Attempt:
 
     async def _frames(self, stream: UpstreamStream) -> AsyncIterator[list[Frame]]:
         async for chunk in stream.chunks():
-            if frames := self._splitter.feed(chunk):
+            if frames := self.exchange.splitter.feed(chunk):
                 yield frames
-        if frames := self._splitter.finish():
+        if frames := self.exchange.splitter.finish():
             yield frames
 
     async def _take(self, frames: list[Frame], patience: Patience) -> None:

@@ -97,7 +97,7 @@ class Attempts:
             adapter=adapter,
             path=f"/v1/{call.endpoint}",
             body=talk.dialect.upstream_body(order.body, rewrite),
-            headers=to_replica(talk.caller_headers, call.call_id),
+            headers=to_replica(talk.caller_headers, call.call_id, talk.dialect.accept),
             limits=AttemptLimits(
                 transport=AttemptTimeouts(
                     settings.connect_s,
@@ -109,6 +109,7 @@ class Attempts:
                 total_s=settings.total_s,
                 deadline_s=call.deadline_s,
             ),
+            splitter=talk.dialect.splitter(),
             reader=talk.dialect.reader(order.body, rewrite),
         )
 

@@ -66,6 +66,7 @@ class Call:
     accepted: bool = False  # the replica answered 2xx: its prompt was taken
     has_content: bool = False
     received_tokens: int = 0
+    next_event: int = 0  # number that the caller's next event has, where the API numbers them
     usage: Usage | None = None  # as the replica reported
     attempts: list[AttemptRecord] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)  # one per attempt

@@ -19,6 +19,7 @@ from gateway.wire.dialect import Dialect, Frame, FrameFacts
 from gateway.wire.request_hints import service_tier_of
 
 MAX_OPEN_BYTES = 64 * 1024
+ECHOES = 4  # how often a replica may tell the request back before its first content
 
 
 class Delivery(Protocol):
@@ -40,26 +41,29 @@ class Delivery(Protocol):
 class StreamDelivery:
     """Open: frames without content are kept. Committed: all frames go out as they were read."""
 
-    def __init__(self, reply: Reply, headers: Callable[[], Headers]) -> None:
+    def __init__(self, call: Call, reply: Reply) -> None:
+        self._call = call
         self._reply = reply
-        self._headers = headers
+        self._most_bytes = MAX_OPEN_BYTES + ECHOES * call.placed.body.size_bytes
         self._buffer: list[bytes] = []
         self._buffered_bytes = 0
         self._commits = False
+        self._next_event = 0
         self._tail = b""
 
     def take(self, frame: Frame, facts: FrameFacts) -> None:
+        self._commits = self._commits or facts.commits
         if facts.is_done:
             self._tail = facts.relay
             return
         self._buffer.append(facts.relay)
-        self._commits = self._commits or facts.commits
+        self._next_event = facts.next_event
         if not self._commits:
             self._buffered_bytes += len(facts.relay)
-            if self._buffered_bytes > MAX_OPEN_BYTES:
+            if self._buffered_bytes > self._most_bytes:
                 raise UpstreamError(
                     Reason.UPSTREAM_ERROR,
-                    f"The replica sent {MAX_OPEN_BYTES} bytes without any content.",
+                    f"The replica sent {self._most_bytes} bytes without any content.",
                 )
 
     async def flush(self) -> bool:
@@ -67,6 +71,7 @@ class StreamDelivery:
             return False
         body = b"".join(self._buffer)
         self._buffer.clear()
+        self._call.next_event = self._next_event
         await self._reply.commit(self._headers, body)
         return bool(body)
 
@@ -76,7 +81,12 @@ class StreamDelivery:
         self._tail = b""
 
     async def finish(self) -> None:
+        """An answer may be one event, its end: then nothing was committed before."""
+        await self._reply.commit(self._headers)
         await self._reply.finish(self._tail)
+
+    def _headers(self) -> Headers:
+        return answer_headers(self._call)
 
 
 class AnswerDelivery:
@@ -114,5 +124,5 @@ class AnswerDelivery:
 def delivery_of(call: Call, dialect: Dialect, reply: Reply) -> Delivery:
     body = call.placed.body
     if body.stream:
-        return StreamDelivery(reply, lambda: answer_headers(call))
+        return StreamDelivery(call, reply)
     return AnswerDelivery(reply, lambda: answer_headers(call), dialect, call.placed)

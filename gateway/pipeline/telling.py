@@ -30,7 +30,8 @@ async def tell(error: CallError, call: Call, dialect: Dialect, reply: Reply) -> 
         body = dialect.error_body(error, call.call_id)
         await reply.answer(error.status, _refusal_headers(call, error), body)
     else:
-        await reply.finish(dialect.error_event(error, call.call_id))
+        event = dialect.error_event(error, call.call_id, next_event=call.next_event)
+        await reply.finish(event)
 
 
 def _refusal_headers(call: Call, error: CallError) -> Headers:

@@ -40,12 +40,12 @@ from gateway.replicas.upstream_errors import (
     error_for_status,
 )
 from gateway.services.addresses import is_allowed
+from gateway.wire.headers import EVENT_STREAM
 
 READ_BUFFER_BYTES = 64 * 1024  # reading pauses at twice as much
 WRITE_AT_ONCE_BYTES = 256 * 1024
 KEEP_ALIVE_S = 4.0  # servers close idle connections after 5 s
 ERROR_BODY_S = 3.0  # an error body that takes longer is cut
-EVENT_STREAM = "text/event-stream"
 
 
 class AiohttpUpstream:
@@ -70,7 +70,7 @@ class AiohttpUpstream:
         sent = dict(headers)
         sent.update(_credentials(target))
         sent["Content-Type"] = "application/json"
-        sent["Accept"] = EVENT_STREAM
+        sent["Accept"] = sent.pop("accept", EVENT_STREAM)
         if adapter_of(target.kind).closes_after_stream:
             sent["Connection"] = "close"
         return _Attempt(self._session(target), target.base_url + path, body, sent, timeouts)
@@ -204,7 +204,7 @@ class _Attempt:
         self.headers_at_s = asyncio.get_running_loop().time()
         with contextlib.ExitStack() as undo:
             undo.callback(self._response.close)
-            await self._refuse_unless_stream()
+            await self._refuse_unless_accepted()
             undo.pop_all()
         return self
 
@@ -230,11 +230,11 @@ class _Attempt:
             raise error_for_exception(error, Phase.BODY) from error
         self._ended = True
 
-    async def _refuse_unless_stream(self) -> None:
+    async def _refuse_unless_accepted(self) -> None:
         response = self._response
         if response.headers.get("Content-Encoding", "identity") != "identity":
             raise error_for_encoding()
-        if 200 <= response.status < 300 and response.content_type == EVENT_STREAM:
+        if 200 <= response.status < 300 and response.content_type == self._headers["Accept"]:
             return
         try:
             async with asyncio.timeout(ERROR_BODY_S):

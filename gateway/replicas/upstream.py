@@ -1,8 +1,9 @@
 """How does the gateway talk to one replica, whatever carries the bytes?
 
 ``Upstream.stream`` is one attempt: entering the context sends the request and returns once response
-headers with a 2xx status and an event stream have arrived; leaving it closes the connection at once
-unless the body had already ended cleanly. Everything that can go wrong is an ``UpstreamError``.
+headers with a 2xx status and the media type that was asked for have arrived (``accept``, an event
+stream where it says nothing); leaving it closes the connection at once unless the body had already
+ended cleanly. Everything that can go wrong is an ``UpstreamError``.
 
 Who watches the clock: an Upstream enforces ``connect_s``, ``headers_s`` and ``idle_s`` (bytes);
 the caller, who alone knows what a frame means, enforces the time to first content, between
@@ -79,9 +80,10 @@ class Upstream(Protocol):
     ) -> AbstractAsyncContextManager[UpstreamStream]:
         """POSTs ``body`` to ``path`` (absolute, ``/v1/chat/completions``) of ``target``.
 
-        ``headers`` have passed the gateway's allow-list; content type, authorization and
-        connection headers are set here. Entering raises ReplicaUnreachable (no byte was sent),
-        ReplicaFull (its own 429 or 503), ConnectionLost, or another UpstreamError."""
+        ``headers`` have passed the gateway's allow-list, and ``accept`` among them says what the
+        answer must be; content type, authorization and connection headers are set here. Entering
+        raises ReplicaUnreachable (no byte was sent), ReplicaFull (its own 429 or 503),
+        ConnectionLost, or another UpstreamError."""
         ...
 
 

@@ -65,11 +65,13 @@ def full_hint_s(retry_after: str | None) -> float:
 
 
 def error_for_plain_answer(content_type: str, body: bytes) -> UpstreamError:
-    """A 200 that is no event stream: a JSON error in disguise, an HTML page, anything."""
+    """A 200 in another media type than was asked for, which is an event stream nearly always: a
+    JSON error in disguise, an HTML page, anything."""
     code = _error_code(body) if content_type == "application/json" else None
     if code is not None:
         return error_for_status(code, body)
-    return UpstreamError(Reason.UPSTREAM_ERROR, "The replica's answer is not an event stream.")
+    message = "The replica's answer is not of the media type that was asked for."
+    return UpstreamError(Reason.UPSTREAM_ERROR, message)
 
 
 def error_for_encoding() -> UpstreamError:

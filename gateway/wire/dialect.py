@@ -45,12 +45,17 @@ class ParsedBody:
     )
     script: str  # class of the prompt's writing, see ``wire.prompt_text``
     max_output_tokens: int | None  # per choice: the largest cap given; None = the caller gave none
-    n: int  # choices that the answer has, over all prompts
+    n: int  # choices that the answer has, over all prompts; 0 = nothing is generated
     body: dict[str, Any] = field(repr=False)
     service_tier: str | None = None
     has_media: bool = False
     user: str | None = None
     size_bytes: int = 0  # as it came, media included
+
+    @property
+    def generates(self) -> bool:
+        """The answer has output tokens, and the prompt a place in the replica's prefix cache."""
+        return self.n > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +70,8 @@ class Rewrite:
 
 
 class Frame(msgspec.Struct, frozen=True, gc=False):
-    """One server-sent event. The ``raw`` of all frames, joined, is the stream byte for byte."""
+    """One server-sent event, or a whole answer that is no stream. The ``raw`` of all frames,
+    joined, is what the replica sent byte for byte."""
 
     raw: bytes
     data: bytes | None = None  # data lines joined by LF; None = no data line
@@ -86,11 +92,24 @@ class FrameFacts(msgspec.Struct, frozen=True, gc=False):
     tokens: int = 0  # output tokens received on this attempt so far, this frame included
     gateway_only: bool = False  # only the gateway asked for this frame
     progress_only: bool = False  # prompt progress, before the first token
+    next_event: int = 0  # number of the event after this one, where the API numbers them
 
     @property
     def commits(self) -> bool:
         """Ends the open stage: from here on the call cannot move to another replica."""
         return self.has_content or self.finish_reason is not None
+
+
+class Splitter(Protocol):
+    """Cuts what one replica sends into frames, the same ones for every slicing of the reads."""
+
+    def feed(self, chunk: bytes) -> list[Frame]:
+        """The frames that ``chunk`` completes. Raises UpstreamError beyond a bound."""
+        ...
+
+    def finish(self) -> list[Frame]:
+        """The body has ended: what is left is the last frame."""
+        ...
 
 
 class StreamReader(Protocol):
@@ -138,14 +157,22 @@ class Dialect(Protocol):
         """The path below ``/v1/``: ``chat/completions``."""
         ...
 
+    @property
+    def accept(self) -> str:
+        """The media type in which the replica answers: an event stream, or JSON in one piece."""
+        ...
+
     def parse(self, raw: bytes, bounds: BodyBounds) -> ParsedBody:
         """Raises Rejected(INVALID_REQUEST) with ``param``. Costs time in proportion to ``raw``:
         bodies above 256 KiB belong into a thread."""
         ...
 
     def upstream_body(self, parsed: ParsedBody, rewrite: Rewrite) -> bytes:
-        """Always asks for a stream with usage, whatever the caller asked for."""
+        """Always asks for a stream with usage, whatever the caller asked for; only an endpoint
+        that has no streams is asked without."""
         ...
+
+    def splitter(self) -> Splitter: ...
 
     def reader(self, parsed: ParsedBody, rewrite: Rewrite) -> StreamReader: ...
 
@@ -153,6 +180,7 @@ class Dialect(Protocol):
 
     def error_body(self, error: CallError, call_id: str) -> bytes: ...
 
-    def error_event(self, error: CallError, call_id: str) -> bytes:
-        """The last frame of a broken stream; an end marker never follows it."""
+    def error_event(self, error: CallError, call_id: str, *, next_event: int = 0) -> bytes:
+        """The last frame of a broken stream; an end marker never follows it. ``next_event``: its
+        number, where the API numbers events."""
         ...

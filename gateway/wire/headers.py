@@ -20,6 +20,8 @@ from gateway.wire.durations import go_duration
 
 RawHeaders = Iterable[tuple[bytes, bytes]]
 
+EVENT_STREAM: Final = "text/event-stream"
+JSON: Final = "application/json"
 TO_REPLICA: Final = frozenset({"traceparent", "tracestate"})
 FROM_REPLICA: Final = frozenset({"openai-processing-ms"})
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:\-]{1,128}")
@@ -71,13 +73,16 @@ def request_id(headers: Mapping[str, str], call_id: str) -> str:
     return wished if _REQUEST_ID.fullmatch(wished) else call_id
 
 
-def to_replica(headers: Mapping[str, str], call_id: str) -> dict[str, str]:
-    """What one attempt sends; the upstream adds its own key and connection headers."""
+def to_replica(
+    headers: Mapping[str, str], call_id: str, accept: str = EVENT_STREAM
+) -> dict[str, str]:
+    """What one attempt sends; the upstream adds its own key and connection headers. ``accept``:
+    the media type in which the replica must answer."""
     passed = {name: headers[name] for name in TO_REPLICA if name in headers}
     return {
         **passed,
-        "content-type": "application/json",
-        "accept": "text/event-stream",
+        "content-type": JSON,
+        "accept": accept,
         "accept-encoding": "identity",
         "x-request-id": call_id,
     }

@@ -109,7 +109,7 @@ class _Play:
         try:
             async with asyncio.timeout(self._timeouts.headers_s):
                 await _before_headers(self._script)
-            self._refuse_unless_stream()
+            self._refuse_unless_accepted()
         except (TimeoutError, OSError) as error:
             self._leave()
             raise error_for_exception(error, Phase.HEADERS) from error
@@ -146,14 +146,15 @@ class _Play:
         self._attempt.left_at_s = asyncio.get_running_loop().time()
         self._attempt.left.set()
 
-    def _refuse_unless_stream(self) -> None:
+    def _refuse_unless_accepted(self) -> None:
         headers = {name.lower(): value for name, value in self._script.headers}
         body = b"".join(_sent(self._script.steps))
         if headers.get("content-encoding", "identity") != "identity":
             raise error_for_encoding()
         if not 200 <= self.status < 300:
             raise error_for_status(self.status, body, headers.get("retry-after"))
-        if headers.get("content-type") != "text/event-stream":
+        accepted = self._attempt.headers.get("accept", "text/event-stream")
+        if headers.get("content-type") != accepted:
             raise error_for_plain_answer(headers.get("content-type", ""), body)
 
 
