@@ -7,7 +7,7 @@ with the call id and told as ``internal``.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import structlog
@@ -23,6 +23,8 @@ from gateway.pipeline.life import INFERENCE, Pipeline
 from gateway.pipeline.reply import Reply
 from gateway.pipeline.telling import answer_headers, tell
 from gateway.wire import DIALECTS
+from gateway.wire.api_styles import ANTHROPIC, style_of
+from gateway.wire.dialect import Dialect
 from gateway.wire.headers import decoded, request_id
 from gateway.wire.models import ListedModel, model_body, models_body
 
@@ -33,7 +35,8 @@ Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 MODELS = "/v1/models"
-PLAIN = DIALECTS["/v1/chat/completions"]  # whose errors answer a path of no dialect
+PLAIN = DIALECTS["/v1/chat/completions"]
+MESSAGES = DIALECTS["/v1/messages"]
 
 
 class DataPlane:
@@ -45,9 +48,10 @@ class DataPlane:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope["path"]
-        dialect = DIALECTS.get(path, PLAIN)
+        headers = decoded(scope["headers"])
+        dialect = _dialect_of(path, headers)
         client = scope.get("client") or ("", 0)
-        incoming = Incoming(dialect, decoded(scope["headers"]), client[0], receive)
+        incoming = Incoming(dialect, headers, client[0], receive)
         call = self._arrived(incoming, path)
         reply = Reply(send, self._clock)
         try:
@@ -69,6 +73,7 @@ class DataPlane:
             clock,
             self._clock.wall(),
             request_id(incoming.headers, call_id),
+            style_of(path, incoming.headers),
             loop_lag_s=self._loop_lag_s(),
         )
 
@@ -100,6 +105,12 @@ class DataPlane:
         if name not in models:
             raise Rejected(Reason.MODEL_NOT_FOUND, f"The model {name[:100]!r} does not exist.")
         return model_body(ListedModel(name), anthropic=anthropic)
+
+
+def _dialect_of(path: str, headers: Mapping[str, str]) -> Dialect:
+    """Of a path that has none, the dialect in which its errors are told."""
+    plain = MESSAGES if style_of(path, headers) is ANTHROPIC else PLAIN
+    return DIALECTS.get(path, plain)
 
 
 def _only(method: str, allowed: str) -> None:

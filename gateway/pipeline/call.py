@@ -22,6 +22,7 @@ from gateway.core.routing.decision import Decision
 from gateway.pipeline.call_clock import CallClock
 from gateway.pipeline.classify import Route
 from gateway.pipeline.counting import Count
+from gateway.wire.api_styles import OPENAI, ApiStyle
 from gateway.wire.dialect import ParsedBody
 from gateway.wire.request_hints import RequestHints
 
@@ -54,6 +55,7 @@ class Call:
     clock: CallClock
     arrived_at: float  # Unix epoch
     request_id: str
+    style: ApiStyle = OPENAI
     loop_lag_s: float = 0.0
     config_version: int = 0
     principal: Principal | None = None
@@ -124,7 +126,7 @@ class Call:
     def ended_by(self, error: CallError) -> None:
         self.outcome = self._interrupted() if isinstance(error, Interrupted) else error.outcome
         self.reason = error.reason
-        self.status = error.status
+        self.status = self.style.status(error)
         self.message = error.message
         self.retry_after_s = error.retry_after_s
 

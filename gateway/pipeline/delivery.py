@@ -7,16 +7,14 @@ answer of a call without a stream) is held back until slot and reservation are f
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Protocol
 
 from gateway.core.errors import UpstreamError
 from gateway.core.reasons import Reason
-from gateway.pipeline.call import Call, Order
+from gateway.pipeline.call import Call
 from gateway.pipeline.reply import Headers, Reply
 from gateway.pipeline.telling import answer_headers
 from gateway.wire.dialect import Dialect, Frame, FrameFacts
-from gateway.wire.request_hints import service_tier_of
 
 MAX_OPEN_BYTES = 64 * 1024
 ECHOES = 4  # how often a replica may tell the request back before its first content
@@ -92,20 +90,11 @@ class StreamDelivery:
 class AnswerDelivery:
     """Collects the frames into one answer; nothing is sent before the end."""
 
-    def __init__(
-        self,
-        reply: Reply,
-        headers: Callable[[], Headers],
-        dialect: Dialect,
-        order: Order,
-    ) -> None:
-        self._reply = reply
-        self._headers = headers
+    def __init__(self, call: Call, dialect: Dialect, reply: Reply) -> None:
+        self._call = call
         self._dialect = dialect
-        self._order = order
-        self._aggregator = dialect.aggregator(order.body)
-        asked = order.body.service_tier is not None
-        self._service_tier = service_tier_of(order.route.klass) if asked else None
+        self._reply = reply
+        self._aggregator = dialect.aggregator(call.placed.body)
 
     def take(self, frame: Frame, facts: FrameFacts) -> None:
         self._aggregator.feed(frame)
@@ -114,15 +103,19 @@ class AnswerDelivery:
         return False
 
     def restart(self) -> None:
-        self._aggregator = self._dialect.aggregator(self._order.body)
+        self._aggregator = self._dialect.aggregator(self._call.placed.body)
 
     async def finish(self) -> None:
-        result = self._aggregator.result(service_tier=self._service_tier)
-        await self._reply.answer(200, self._headers(), result)
+        result = self._aggregator.result(service_tier=self._service_tier())
+        await self._reply.answer(200, answer_headers(self._call), result)
+
+    def _service_tier(self) -> str | None:
+        """Told to those who asked for one."""
+        order = self._call.placed
+        return self._call.style.tier(order.route.klass) if order.body.service_tier else None
 
 
 def delivery_of(call: Call, dialect: Dialect, reply: Reply) -> Delivery:
-    body = call.placed.body
-    if body.stream:
+    if call.placed.body.stream:
         return StreamDelivery(call, reply)
-    return AnswerDelivery(reply, lambda: answer_headers(call), dialect, call.placed)
+    return AnswerDelivery(call, dialect, reply)

@@ -3,7 +3,7 @@
 A streamed call that is still open 10 s after dispatch (its admission is then certain), or 30 s
 after arrival, is committed early with a comment; then a comment follows every 15 s of silence,
 because proxies and clients cut connections that say nothing. Comments are invisible to every SSE
-client.
+client; an API that has an event of its own for this (``ping``) gets that.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from gateway.pipeline.reply import Headers, Reply, Stage
 AFTER_ARRIVAL_S = 30.0
 AFTER_DISPATCH_S = 10.0
 TICK_S = 0.001  # a timer may fire a rounding error early
-COMMENT = b": waiting\n\n"
 
 
 class KeepAlive:
@@ -36,6 +35,7 @@ class KeepAlive:
         self._reply = reply
         self._headers = headers
         self._silence_s = silence_s
+        self._frame = call.style.keep_alive
         self._commit_s = call.clock.arrive_s + AFTER_ARRIVAL_S
         self._timer: asyncio.TimerHandle | None = None
         self._comment: asyncio.Task[None] | None = None
@@ -81,7 +81,7 @@ class KeepAlive:
             self._commit_s = self._clock.now() + self._silence_s
         elif self._clock.now() >= self._due_s:
             self._comment = asyncio.get_running_loop().create_task(
-                self._reply.commit(self._headers, COMMENT), name="keep-alive comment"
+                self._reply.commit(self._headers, self._frame), name="keep-alive comment"
             )
             self._reply.spoke_s = self._clock.now()
         self._arm()

@@ -13,7 +13,7 @@ from gateway.core.reasons import Reason
 from gateway.pipeline.call import Call
 from gateway.pipeline.reply import Headers, Reply, Stage
 from gateway.wire.dialect import Dialect
-from gateway.wire.headers import CallLabels, call_headers, encoded, ratelimit_headers
+from gateway.wire.headers import CallLabels, call_headers, encoded
 from gateway.wire.retry_headers import error_headers
 
 _RNG = random.SystemRandom()
@@ -27,10 +27,10 @@ async def tell(error: CallError, call: Call, dialect: Dialect, reply: Reply) -> 
     if error.reason is Reason.CLIENT_GONE:
         return
     if reply.stage is Stage.OPEN:
-        body = dialect.error_body(error, call.call_id)
-        await reply.answer(error.status, _refusal_headers(call, error), body)
+        body = dialect.error_body(error, call.request_id)
+        await reply.answer(call.style.status(error), _refusal_headers(call, error), body)
     else:
-        event = dialect.error_event(error, call.call_id, next_event=call.next_event)
+        event = dialect.error_event(error, call.request_id, next_event=call.next_event)
         await reply.finish(event)
 
 
@@ -49,7 +49,8 @@ def _labels(call: Call, queue_s: float | None) -> dict[str, str]:
         prefix_hit_ratio=_prefix_hit_ratio(call),
     )
     buckets = call.reservation.buckets if call.reservation else ()
-    return {**call_headers(labels), **ratelimit_headers(buckets)}
+    limits = call.style.limit_headers(buckets, call.clock.source.wall())
+    return {**call_headers(labels), call.style.request_id_header: call.request_id, **limits}
 
 
 def _prefix_hit_ratio(call: Call) -> float | None:

@@ -21,7 +21,7 @@ from gateway.core.errors import ConnectionLost, ReplicaFull, ReplicaUnreachable,
 from gateway.core.reasons import Reason
 
 RELAYED = frozenset({400, 404, 413, 422})
-FULL = frozenset({429, 503})
+FULL = frozenset({429, 503, 529})  # 529: overloaded, in the Messages API
 FULL_HINT_S = (1.0, 2.0)  # shortest and longest time a full replica is spared
 
 

@@ -178,9 +178,11 @@ class Dialect(Protocol):
 
     def aggregator(self, parsed: ParsedBody) -> Aggregator: ...
 
-    def error_body(self, error: CallError, call_id: str) -> bytes: ...
+    def error_body(self, error: CallError, request_id: str) -> bytes:
+        """``request_id`` is the one in the headers of the answer."""
+        ...
 
-    def error_event(self, error: CallError, call_id: str, *, next_event: int = 0) -> bytes:
+    def error_event(self, error: CallError, request_id: str, *, next_event: int = 0) -> bytes:
         """The last frame of a broken stream; an end marker never follows it. ``next_event``: its
         number, where the API numbers events."""
         ...

@@ -59,11 +59,11 @@ def _error_object(error: CallError) -> dict[str, Any]:
         "code": str(error.reason),
     }
     if isinstance(error, UpstreamError) and error.reason is Reason.UPSTREAM_REFUSED:
-        shown.update(_words_of_replica(error.upstream_body or b""))
+        shown.update(words_of_replica(error.upstream_body or b""))
     return shown
 
 
-def _words_of_replica(body: bytes) -> dict[str, str]:
+def words_of_replica(body: bytes) -> dict[str, str]:
     """What of a replica's refusal may be told: nothing unless its message is a plain sentence."""
     told = _told_error(body)
     message, param = told.get("message"), told.get("param")

@@ -8,7 +8,7 @@ therefore never forwarded. Names are lower case; values that go out are ASCII wi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,8 +26,8 @@ TO_REPLICA: Final = frozenset({"traceparent", "tracestate"})
 FROM_REPLICA: Final = frozenset({"openai-processing-ms"})
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:\-]{1,128}")
 _JSON: Final = re.compile(r"application/json\s*(?:;\s*charset=\"?utf-?8\"?\s*)?", re.IGNORECASE)
-_TOKEN_METERS: Final = frozenset({"tpm", "itpm", "otpm", "day", "month", "enqueued"})
-_REQUEST_METERS: Final = frozenset({"rpm"})
+TOKEN_METERS: Final = frozenset({"tpm", "itpm", "otpm", "day", "month", "enqueued"})
+REQUEST_METERS: Final = frozenset({"rpm"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +109,19 @@ def call_headers(labels: CallLabels) -> dict[str, str]:
 def ratelimit_headers(buckets: Sequence[BucketState]) -> dict[str, str]:
     """Of the bucket of each kind that will refuse first: the one with least left."""
     headers: dict[str, str] = {}
-    for unit, meters in (("requests", _REQUEST_METERS), ("tokens", _TOKEN_METERS)):
-        of_unit = [bucket for bucket in buckets if bucket.key.meter in meters]
-        if of_unit:
-            tightest = min(of_unit, key=lambda bucket: bucket.remaining)
-            headers[f"x-ratelimit-limit-{unit}"] = str(int(tightest.limit))
-            headers[f"x-ratelimit-remaining-{unit}"] = str(int(tightest.remaining))
-            headers[f"x-ratelimit-reset-{unit}"] = go_duration(tightest.full_again_s)
+    for unit, meters in (("requests", REQUEST_METERS), ("tokens", TOKEN_METERS)):
+        bucket = tightest(buckets, meters)
+        if bucket is not None:
+            headers[f"x-ratelimit-limit-{unit}"] = str(int(bucket.limit))
+            headers[f"x-ratelimit-remaining-{unit}"] = str(int(bucket.remaining))
+            headers[f"x-ratelimit-reset-{unit}"] = go_duration(bucket.full_again_s)
     return headers
+
+
+def tightest(buckets: Sequence[BucketState], meters: Container[str]) -> BucketState | None:
+    """Of those with one of these meters, the one with least left."""
+    of_unit = [bucket for bucket in buckets if bucket.key.meter in meters]
+    return min(of_unit, key=lambda bucket: bucket.remaining, default=None)
 
 
 def _milliseconds(seconds: float | None) -> str | None:

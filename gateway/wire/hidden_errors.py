@@ -19,12 +19,12 @@ _UNKNOWN_STATUS = 500
 def error_in(chunk: Chunk, data: bytes) -> UpstreamError | None:
     """``data`` is the JSON object that ``chunk`` was decoded from. Raises Garbled."""
     if says(chunk.error):
-        return error_for_status(_status(decode_json(chunk.error)), data)
+        return error_for_status(status_in(decode_json(chunk.error)), data)
     if chunk.object != "error" and chunk.choices is not None:
         return None
     event = decode_json(data)
     if chunk.object == "error" or _is_bare_error(event):
-        return error_for_status(_status(event), data)
+        return error_for_status(status_in(event), data)
     return None
 
 
@@ -33,7 +33,7 @@ def _is_bare_error(event: dict[str, Any]) -> bool:
     return "choices" not in names and "message" in names and not names.isdisjoint({"code", "type"})
 
 
-def _status(error: Any) -> int:
+def status_in(error: Any) -> int:
     """The HTTP status that an error object names, else 500."""
     code = error.get("code", error.get("status")) if isinstance(error, dict) else None
     text = str(code)

@@ -41,8 +41,8 @@ class OpenAiDialect:
     def aggregator(self, parsed: ParsedBody) -> AnswerAggregator:
         return AnswerAggregator(parsed, self.answer_object, self.finish_choice)
 
-    def error_body(self, error: CallError, call_id: str) -> bytes:
+    def error_body(self, error: CallError, request_id: str) -> bytes:
         return errors.error_body(error)
 
-    def error_event(self, error: CallError, call_id: str, *, next_event: int = 0) -> bytes:
+    def error_event(self, error: CallError, request_id: str, *, next_event: int = 0) -> bytes:
         return errors.error_event(error)

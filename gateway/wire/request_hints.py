@@ -26,6 +26,7 @@ _CLASS_OF_TIER: Final[dict[str, PriorityClass | None]] = {
     "priority": PriorityClass.INTERACTIVE,
     "fast": PriorityClass.INTERACTIVE,
     "flex": PriorityClass.BATCH,
+    "standard_only": PriorityClass.STANDARD,  # of the Messages API
 }
 _TIER_OF_CLASS: Final = {
     PriorityClass.INTERACTIVE: "priority",

@@ -1,0 +1,1 @@
+"""The Anthropic dialect: ``messages`` and the counting of their tokens."""

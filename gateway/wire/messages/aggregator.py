@@ -1,0 +1,116 @@
+"""How does a Messages stream become the Message of a caller that did not ask for a stream?
+
+Blocks stand in the order of their index. What the deltas of a block say is joined onto its
+beginning, fields known and unknown alike; the pieces of a tool's input are parsed at the end, as
+far as they go when the answer was cut by ``max_tokens``, as the public SDKs do.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pydantic_core
+
+from gateway.core.errors import UpstreamError
+from gateway.core.reasons import Reason
+from gateway.wire.answers import MAX_ANSWER_BYTES
+from gateway.wire.chunks import Garbled, decode_json
+from gateway.wire.dialect import Frame
+from gateway.wire.merging import Merged
+
+_INPUT_PIECES = "partial_json"
+
+
+class MessageAggregator:
+    """Implements Aggregator."""
+
+    def __init__(self, model: str) -> None:
+        self._message: dict[str, Any] = {
+            "id": "",
+            "type": "message",
+            "role": "assistant",
+            "model": model,
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+        }
+        self._usage: dict[str, Any] = {"input_tokens": 0, "output_tokens": 0}
+        self._blocks: dict[int, Merged] = {}
+        self._size_bytes = 0
+
+    def feed(self, frame: Frame) -> None:
+        if frame.data is None or not frame.data.startswith(b"{"):
+            return
+        self._size_bytes += len(frame.data)
+        if self._size_bytes > MAX_ANSWER_BYTES:
+            message = "The replica's answer is larger than the gateway holds."
+            raise UpstreamError(Reason.UPSTREAM_ERROR, message, retryable=False)
+        event = _decoded(frame.data)
+        match event.get("type") or frame.event:
+            case "message_start":
+                self._started(_object(event.get("message")))
+            case "content_block_start":
+                self._block(event).add(_object(event.get("content_block")))
+            case "content_block_delta":
+                self._block(event).add(_piece(_object(event.get("delta"))))
+            case "message_delta":
+                self._message.update(_object(event.get("delta")))
+                self._add_usage(event.get("usage"))
+
+    def _started(self, message: dict[str, Any]) -> None:
+        self._add_usage(message.pop("usage", None))
+        message.pop("content", None)
+        self._message.update({name: value for name, value in message.items() if value is not None})
+
+    def _add_usage(self, usage: Any) -> None:
+        known = {name: value for name, value in _object(usage).items() if value is not None}
+        self._usage.update(known)
+
+    def _block(self, event: dict[str, Any]) -> Merged:
+        index = event.get("index")
+        return self._blocks.setdefault(index if type(index) is int else 0, Merged())
+
+    def result(self, *, service_tier: str | None = None) -> bytes:
+        content = [_finished(self._blocks[index].value()) for index in sorted(self._blocks)]
+        usage = (
+            self._usage if service_tier is None else self._usage | {"service_tier": service_tier}
+        )
+        return msgspec.json.encode({**self._message, "content": content, "usage": usage})
+
+
+def _piece(delta: dict[str, Any]) -> dict[str, Any]:
+    """What a delta adds to its block. Its type is not the block's."""
+    piece = {name: value for name, value in delta.items() if name != "type"}
+    if "citation" in piece:
+        piece["citations"] = [piece.pop("citation")]
+    return piece
+
+
+def _finished(block: dict[str, Any]) -> dict[str, Any]:
+    pieces = block.pop(_INPUT_PIECES, None)
+    if isinstance(pieces, str) and pieces:
+        block["input"] = _input(pieces)
+    return block
+
+
+def _input(text: str) -> dict[str, Any]:
+    try:
+        value = pydantic_core.from_json(text, allow_partial="trailing-strings")
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _decoded(data: bytes) -> dict[str, Any]:
+    """``StreamReader.facts`` has seen that it is an object; the whole may still be unreadable."""
+    try:
+        event: dict[str, Any] = decode_json(data)
+    except Garbled:
+        message = "The replica sent an event that is not a JSON object."
+        raise UpstreamError(Reason.UPSTREAM_ERROR, message) from None
+    return event

@@ -1,0 +1,115 @@
+"""What does the JSON of one event of a Messages stream say, of the few members that the gateway
+must know?
+
+What does not fit the types is read again without them, so that an odd member is never an error;
+what is not JSON, or no object, is ``Garbled``. The type stands inside the data; the event's name
+only repeats it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from gateway.core.dispatch.effects import Usage
+from gateway.wire.chunks import Count, Garbled, decode_json, fitting
+
+
+class ReportedUsage(msgspec.Struct, gc=False):
+    """``input_tokens`` excludes what was read from a cache and what was written into one."""
+
+    input_tokens: Count | None = None
+    cache_read_input_tokens: Count | None = None
+    cache_creation_input_tokens: Count | None = None
+    output_tokens: Count | None = None
+
+    def onto(self, earlier: ReportedUsage) -> ReportedUsage:
+        """What this one does not say, the earlier one has said: counts are cumulative."""
+        return ReportedUsage(
+            *(
+                getattr(earlier, name) if getattr(self, name) is None else getattr(self, name)
+                for name in self.__struct_fields__
+            )
+        )
+
+    def as_usage(self) -> Usage:
+        """The gateway's input is all of the prompt. What was written into a cache was computed, so
+        only what was read counts as cached."""
+        cached = self.cache_read_input_tokens or 0
+        fresh = (self.input_tokens or 0) + (self.cache_creation_input_tokens or 0)
+        return Usage(fresh + cached, cached, self.output_tokens or 0)
+
+
+class Delta(msgspec.Struct, gc=False):
+    type: str | None = None
+    text: str | None = None
+    thinking: str | None = None
+    partial_json: str | None = None
+    stop_reason: str | None = None
+
+
+class ContentBlock(msgspec.Struct, gc=False):
+    type: str | None = None
+    text: str | None = None
+    thinking: str | None = None
+    data: str | None = None
+    name: str | None = None
+
+
+class StartedMessage(msgspec.Struct, gc=False):
+    usage: ReportedUsage | None = None
+
+
+class Event(msgspec.Struct, gc=False):
+    type: str | None = None
+    delta: Delta | None = None
+    content_block: ContentBlock | None = None
+    message: StartedMessage | None = None
+    usage: ReportedUsage | None = None
+    error: msgspec.Raw = msgspec.Raw()
+
+
+_DECODER = msgspec.json.Decoder(Event)
+
+
+def decode_event(data: bytes) -> Event:
+    """Raises Garbled."""
+    try:
+        return _DECODER.decode(data)
+    except msgspec.ValidationError:
+        return _untyped(data)
+    except (msgspec.DecodeError, RecursionError):
+        raise Garbled from None
+
+
+def _untyped(data: bytes) -> Event:
+    told = decode_json(data)
+    if not isinstance(told, dict):
+        raise Garbled
+    message = told.get("message")
+    usage = message.get("usage") if isinstance(message, dict) else None
+    return Event(
+        type=_word(told.get("type")),
+        delta=_members(told.get("delta"), Delta),
+        content_block=_members(told.get("content_block"), ContentBlock),
+        message=StartedMessage(_members(usage, ReportedUsage)),
+        usage=_members(told.get("usage"), ReportedUsage),
+        error=msgspec.Raw(msgspec.json.encode(told["error"])) if "error" in told else msgspec.Raw(),
+    )
+
+
+def _members(value: Any, shape: type[msgspec.Struct]) -> Any:
+    """Those members of ``value`` that fit their types."""
+    if not isinstance(value, dict):
+        return None
+    kept = {
+        name: value[name]
+        for name in shape.__struct_fields__
+        if name in value and fitting({name: value[name]}, shape) is not None
+    }
+    return fitting(kept, shape)
+
+
+def _word(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
