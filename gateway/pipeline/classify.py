@@ -84,7 +84,8 @@ def target_of(alias: AliasValue, body: ParsedBody, serves: Callable[[str], bool]
 
 def _point(body: ParsedBody) -> float:
     """0..1, equal for equal beginnings."""
-    messages = body.body.get("messages", body.body.get("prompt"))
+    names = ("messages", "prompt", "input")
+    messages = next((body.body[name] for name in names if name in body.body), None)
     start = messages[:2] if isinstance(messages, list) else str(messages)[:1_000]
     return zlib.crc32(repr(start).encode("utf-8", "replace")) / 2**32
 

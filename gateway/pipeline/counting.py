@@ -63,5 +63,6 @@ class Counter:
                 prompt_bytes=order.body.prompt_bytes,
                 input_tokens=call.usage.input_tokens,
             )
-        output_tokens = call.usage.output_tokens // order.body.n
-        self._estimator.learn_output(pool, tenant, output_tokens=output_tokens)
+        if order.body.generates:
+            output_tokens = call.usage.output_tokens // order.body.n
+            self._estimator.learn_output(pool, tenant, output_tokens=output_tokens)

@@ -4,7 +4,7 @@ does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,11 +46,9 @@ class SimulatedCall:
 
 def parse(raw: bytes, request_id: str, *, chat: bool, model: str, engine: Engine) -> SimulatedCall:
     """Raises Refusal."""
-    body = _json_object(raw)
-    if body.get("model", model) != model:
-        raise Refusal(404, "NotFoundError", f"The model `{body['model']}` does not exist.")
+    body = json_object(raw, model)
     if _integer(body, "n", 1) != 1:
-        raise _bad("The simulated replica makes one choice per request.")
+        raise bad_request("The simulated replica makes one choice per request.")
     text = _chat_text(body) if chat else _completion_text(body)
     prompt = PseudoPrompt(text, str(body.get("cache_salt", "")).encode())
     wanted, limit = _lengths(body, prompt, engine)
@@ -75,39 +73,42 @@ def _lengths(body: Mapping[str, Any], prompt: PseudoPrompt, engine: Engine) -> t
     context = engine.config.context_tokens
     room = context - prompt.tokens
     if room < 1 or not engine.fits(prompt.tokens, 1):
-        raise _bad(
+        raise bad_request(
             f"This model's maximum context length is {context} tokens. However, your request has "
             f"{prompt.tokens} input tokens. Please reduce the length of the input messages."
         )
     caps = [body[name] for name in ("max_completion_tokens", "max_tokens") if body.get(name)]
     if any(not isinstance(cap, int) for cap in caps) or body.get("max_tokens") == 0:
-        raise _bad("max_tokens must be at least 1.")
+        raise bad_request("max_tokens must be at least 1.")
     limit = min([*caps, room])
     if limit < 1 or not engine.fits(prompt.tokens, limit):
-        raise _bad(f"max_tokens must be between 1 and {room}.")
+        raise bad_request(f"max_tokens must be between 1 and {room}.")
     if body.get("ignore_eos") is True:
         return limit + 1, limit
     return max(prompt.wanted_tokens, _integer(body, "min_tokens", 0)), limit
 
 
-def _json_object(raw: bytes) -> dict[str, Any]:
+def json_object(raw: bytes, model: str) -> dict[str, Any]:
+    """A body that asks for this model. Raises Refusal."""
     try:
         body = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise _bad("The request body is not valid JSON.") from None
+        raise bad_request("The request body is not valid JSON.") from None
     if not isinstance(body, dict):
-        raise _bad("The request body is not an object.")
+        raise bad_request("The request body is not an object.")
+    if body.get("model", model) != model:
+        raise Refusal(404, "NotFoundError", f"The model `{body['model']}` does not exist.")
     return body
 
 
 def _chat_text(body: Mapping[str, Any]) -> bytes:
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages:
-        raise _bad("messages must be a list that is not empty.")
+        raise bad_request("messages must be a list that is not empty.")
     parts = [msgspec.json.encode(body["tools"]).decode()] if body.get("tools") else []
     for message in messages:
         if not isinstance(message, dict):
-            raise _bad("a message must be an object.")
+            raise bad_request("a message must be an object.")
         parts.append(f"<|{message.get('role')}|>\n{_content(message.get('content'))}<|end|>\n")
     return ("".join(parts) + "<|assistant|>\n").encode()
 
@@ -122,12 +123,16 @@ def _content(content: object) -> str:
 def _completion_text(body: Mapping[str, Any]) -> bytes:
     prompt = body.get("prompt")
     if isinstance(prompt, list) and prompt and all(isinstance(token, int) for token in prompt):
-        return b"".join((token % 2**32).to_bytes(TOKEN_BYTES, "big") for token in prompt)
+        return token_bytes(prompt)
     if isinstance(prompt, list) and len(prompt) == 1:
         prompt = prompt[0]
     if not isinstance(prompt, str) or not prompt:
-        raise _bad("prompt must be one text or one list of tokens.")
+        raise bad_request("prompt must be one text or one list of tokens.")
     return prompt.encode()
+
+
+def token_bytes(tokens: Iterable[int]) -> bytes:
+    return b"".join((token % 2**32).to_bytes(TOKEN_BYTES, "big") for token in tokens)
 
 
 def _integer(body: Mapping[str, Any], name: str, default: int) -> int:
@@ -135,9 +140,9 @@ def _integer(body: Mapping[str, Any], name: str, default: int) -> int:
     if value is None:
         return default
     if not isinstance(value, int):
-        raise _bad(f"{name} must be an integer.")
+        raise bad_request(f"{name} must be an integer.")
     return value
 
 
-def _bad(message: str) -> Refusal:
+def bad_request(message: str) -> Refusal:
     return Refusal(400, "BadRequestError", message)

@@ -21,6 +21,7 @@ from aiohttp import web
 from gateway.replicas.simulated_answer import AnswerWriter
 from gateway.replicas.simulated_call import Refusal, SimulatedCall, parse
 from gateway.replicas.simulated_clock import EngineClock
+from gateway.replicas.simulated_embeddings import parse_embeddings
 from gateway.replicas.simulated_metrics import SimulatedMetrics
 from gateway.simulation.engine import Emitted, Engine, EngineConfig
 
@@ -51,6 +52,7 @@ class SimulatedReplica:
                 web.get("/v1/models", self.models),
                 web.post("/v1/chat/completions", self.chat),
                 web.post("/v1/completions", self.completions),
+                web.post("/v1/embeddings", self.embeddings),
             ]
         )
         return application
@@ -76,6 +78,21 @@ class SimulatedReplica:
 
     async def completions(self, request: web.Request) -> web.StreamResponse:
         return await self._answer(request, chat=False)
+
+    async def embeddings(self, request: web.Request) -> web.StreamResponse:
+        request_id = f"embd-sim-{next(self._numbers)}"
+        raw = await request.read()
+        try:
+            asked = parse_embeddings(raw, request_id, model=self._model, engine=self.engine)
+            tokens = self.clock.submit(asked.request)
+            if tokens is None:
+                raise _BUSY
+            await tokens.get()
+            return _json(asked.answer())
+        except Refusal as refusal:
+            return _json(refusal.body(), refusal.status)
+        finally:
+            self.clock.leave(request_id)
 
     async def _answer(self, request: web.Request, *, chat: bool) -> web.StreamResponse:
         kind = "chatcmpl" if chat else "cmpl"

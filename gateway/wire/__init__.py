@@ -7,9 +7,10 @@ from typing import Final
 from gateway.wire.chat import CHAT
 from gateway.wire.completions import COMPLETIONS
 from gateway.wire.dialect import Dialect
+from gateway.wire.embeddings import EMBEDDINGS
 from gateway.wire.messages.dialect import COUNT_TOKENS, MESSAGES
 
 DIALECTS: Final[dict[str, Dialect]] = {
     f"/v1/{dialect.endpoint}": dialect
-    for dialect in (CHAT, COMPLETIONS, MESSAGES, COUNT_TOKENS)
+    for dialect in (CHAT, COMPLETIONS, EMBEDDINGS, MESSAGES, COUNT_TOKENS)
 }

@@ -8,9 +8,8 @@ from gateway.wire.body import check_refused, decode_object, invalid, known_field
 from gateway.wire.dialect import BodyBounds, ParsedBody
 from gateway.wire.openai_dialect import OpenAiDialect
 from gateway.wire.prompt_text import PromptText, add_fields
+from gateway.wire.prompts import add_prompts
 from gateway.wire.request_fields import MAX_PROMPTS, CompletionsFields, largest_cap, wants_usage
-
-Prompt = str | list[str | int | list[int]]
 
 
 def _parse(raw: bytes, bounds: BodyBounds) -> ParsedBody:
@@ -21,7 +20,7 @@ def _parse(raw: bytes, bounds: BodyBounds) -> ParsedBody:
     if (known.best_of or n) != n:
         raise invalid("The field best_of must equal n: answers are streamed.", "best_of")
     text = PromptText()
-    prompts = _add_prompts(text, known.prompt)
+    prompts = add_prompts(text, known.prompt, name="prompt", most=MAX_PROMPTS)
     add_fields(text, body)
     return ParsedBody(
         model=known.model,
@@ -36,23 +35,6 @@ def _parse(raw: bytes, bounds: BodyBounds) -> ParsedBody:
         user=known.user,
         size_bytes=len(raw),
     )
-
-
-def _add_prompts(text: PromptText, prompt: Prompt) -> int:
-    """The number of prompts. A list of numbers is one prompt in token ids."""
-    parts = [prompt] if isinstance(prompt, str) else prompt
-    kinds = {type(part) for part in parts}
-    if kinds == {int}:
-        text.add_tokens(len(parts))
-        return 1
-    if len(kinds) > 1 or len(parts) > MAX_PROMPTS:
-        raise invalid(f"The field prompt must be 1 to {MAX_PROMPTS} prompts of one kind.", "prompt")
-    for part in parts:
-        if isinstance(part, str):
-            text.add(part)
-        elif isinstance(part, list):
-            text.add_tokens(len(part))
-    return len(parts)
 
 
 def _finish_choice(choice: dict[str, Any]) -> dict[str, Any]:

@@ -21,14 +21,14 @@ def upstream_body(parsed: ParsedBody, rewrite: Rewrite) -> bytes:
         **(rewrite.extras.get("stream_options") or {}),
         "include_usage": True,
     }
-    _put(body, "cache_salt", rewrite.cache_salt)
-    _put(body, "priority", rewrite.priority)
+    put(body, "cache_salt", rewrite.cache_salt)
+    put(body, "priority", rewrite.priority)
     if rewrite.max_tokens_if_absent is not None and body.get("max_tokens") is None:
         body["max_tokens"] = parsed.max_output_tokens or rewrite.max_tokens_if_absent
     return msgspec.json.encode(body)
 
 
-def _put(body: dict[str, Any], name: str, value: str | int | None) -> None:
+def put(body: dict[str, Any], name: str, value: str | int | None) -> None:
     """None takes the caller's own value away: it is the gateway's field."""
     if value is None:
         body.pop(name, None)

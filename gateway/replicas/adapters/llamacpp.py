@@ -21,7 +21,7 @@ LLAMACPP = Adapter(
         waiting=("llamacpp:requests_deferred",),
         prompt_tokens=("llamacpp:prompt_tokens_total",),
     ),
-    endpoints=frozenset({"chat/completions", "completions", "responses", "messages"}),
+    endpoints=frozenset({"chat/completions", "completions", "embeddings", "responses", "messages"}),
     body_extras=MappingProxyType({"timings_per_token": True}),
     needs_max_tokens=True,
     closes_after_stream=True,

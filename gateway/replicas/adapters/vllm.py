@@ -38,5 +38,5 @@ SIMULATED = replace(
     title="simulated replica",
     template_path=None,
     body_extras=MappingProxyType({}),
-    endpoints=frozenset({"chat/completions", "completions"}),
+    endpoints=frozenset({"chat/completions", "completions", "embeddings"}),
 )
