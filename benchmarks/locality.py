@@ -35,7 +35,7 @@ from gateway.simulation.workloads.scenarios import SCENARIOS
 
 SCENARIO = SCENARIOS["groups_saturated"]
 SEEDS = (11, 12, 13, 14, 15)
-QUANTA = (4_096, 16_384, 65_536)
+QUANTA = (4_096, 16_384, 65_536, 81_920)
 LOOKED_AT_ONCE = 64
 STRICT, AFFINITY_ONLY = "strict", "affinity only"
 Row = list[str]

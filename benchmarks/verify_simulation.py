@@ -4,8 +4,8 @@
 
 Sections: arena, jittered, bounds, routing, mooncake, groups, locality, fairness, overload, bursts.
 ``--traces`` is the folder of the published traces (default: ``FAIRWAY_TRACES``, else ./traces); the
-sections that need one say so when it is not there. ``--seeds``: how many seeds routing and locality
-are averaged over. Everything is simulated.
+sections that need one say so when it is not there. ``--seeds``: over how many the routing matrix is
+averaged. Everything is simulated.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def sections(folder: Path, seeds: int) -> dict[str, Callable[[], tuple[Row, list
         "routing": partial(routing, seeds),
         "mooncake": partial(mooncake, folder),
         "groups": groups,
-        "locality": partial(locality.table, locality.SEEDS[:seeds]),
+        "locality": partial(locality.table, locality.SEEDS),
         "fairness": fairness,
         "overload": overload,
         "bursts": bursts,
