@@ -37,12 +37,18 @@ class LlamaServer:
 
 @contextmanager
 def serving(
-    model: Path, *, slots: int = 4, context_tokens: int = 4_096, port: int = 0
+    model: Path,
+    *,
+    slots: int = 4,
+    context_tokens: int = 4_096,
+    port: int = 0,
+    embeddings: bool = False,
 ) -> Iterator[LlamaServer]:
-    """``context_tokens`` per slot; port 0 takes a free one."""
+    """``context_tokens`` per slot; port 0 takes a free one. A server for ``embeddings``, the mean
+    over the tokens of an input, serves nothing else."""
     command = [sys.executable, "-m", "tests.fakes.llamacpp", str(model)]
     process = subprocess.Popen(  # our own interpreter and arguments
-        [*command, str(port), str(slots), str(context_tokens)],
+        [*command, str(port), str(slots), str(context_tokens), *["embeddings"] * embeddings],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -64,7 +70,7 @@ def _address(process: subprocess.Popen[str]) -> str:
     raise RuntimeError(f"the llama.cpp server ended with status {process.wait()} before READY")
 
 
-def _serve(model: str, port: int, slots: int, context_tokens: int) -> None:
+def _serve(model: str, port: int, slots: int, context_tokens: int, *, embeddings: bool) -> None:
     """One thread: more of them spin on a busy machine. Small batches keep prefills from blocking
     the streams of others for long."""
     import xllamacpp  # loads a native library: only in the server's own process
@@ -83,6 +89,9 @@ def _serve(model: str, port: int, slots: int, context_tokens: int) -> None:
     params.slot_prompt_similarity = 0.5
     params.fit_params = False
     params.verbosity = 2
+    if embeddings:
+        params.embedding = True
+        params.pooling_type = xllamacpp.llama_pooling_type.LLAMA_POOLING_TYPE_MEAN
     server = xllamacpp.Server(params)
     sys.stdout.write(f"READY {server.listening_address}\n")
     sys.stdout.flush()
@@ -107,5 +116,13 @@ def llama_server(llama_model: Path) -> Iterator[LlamaServer]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def embedding_server(llama_model: Path) -> Iterator[LlamaServer]:
+    """Import into a conftest. One server of two slots that makes vectors."""
+    with serving(llama_model, slots=2, embeddings=True) as server:
+        yield server
+
+
 if __name__ == "__main__":
-    _serve(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))
+    _model, *_numbers = sys.argv[1:5]
+    _serve(_model, *map(int, _numbers), embeddings=sys.argv[5:] == ["embeddings"])

@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator
 import pytest
 
 from gateway.replicas.aiohttp_upstream import AiohttpUpstream
-from tests.fakes.llamacpp import llama_model, llama_server
+from tests.fakes.llamacpp import embedding_server, llama_model, llama_server
 from tests.fakes.scripted_replica import ScriptedReplica, running
 from tests.fakes.virtual_time import virtual_time
 
-__all__ = ["llama_model", "llama_server", "virtual_time"]
+__all__ = ["embedding_server", "llama_model", "llama_server", "virtual_time"]
 
 
 @pytest.fixture
