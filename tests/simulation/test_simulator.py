@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from gateway.core.dispatch import bookings, refusals
 from gateway.core.dispatch.effects import (
     Effect,
     Grant,
@@ -26,6 +27,7 @@ from gateway.simulation.engines.fleet import FleetConfig, FleetEngine
 from gateway.simulation.front import DirectFront, DispatcherFront, Front
 from gateway.simulation.scenario import open_pool
 from gateway.simulation.simulator import HOP_S, Run, Simulator, TelemetryPlan
+from gateway.wire import retry_headers
 
 ENGINES = {"r0": FleetConfig(tell_every=1), "r1": FleetConfig(tell_every=1)}
 POOL = open_pool(ENGINES, slots=4, kv_tokens=250_000)
@@ -177,6 +179,19 @@ def test_refused_client_returns_not_before_it_was_told_to() -> None:
     assert refused.refused is Reason.SHED
     assert 7.0 <= returned.call.at_s <= 8.4
     assert (returned.call.attempt, returned.call.first_at_s, returned.completed) == (1, 0.0, True)
+
+
+def test_only_a_stubborn_client_returns_after_more_than_a_minute() -> None:
+    """The header says ``x-should-retry: false`` then."""
+    for stubborn, attempts in ((False, 1), (True, 2)):
+        front = Recorder([Refuse("a", Reason.SHED, "", 61.0)])
+        run = simulate(front, Returning(OpenLoop([call("a")]), seed=1, stubborn=stubborn))
+        assert len(run.outcomes) == attempts
+
+
+def test_its_minute_and_its_lateness_are_those_of_the_header() -> None:
+    assert bookings.JITTER_RATIO == 1 + retry_headers.JITTER_RATIO
+    assert refusals.LONGEST_S == retry_headers.LONGEST_RETRY_S
 
 
 def test_client_gives_up_after_its_attempts() -> None:

@@ -14,9 +14,10 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from gateway.core.dispatch.bookings import JITTER_RATIO
+from gateway.core.dispatch.refusals import LONGEST_S
 from gateway.simulation.call import Outcome, SimulatedCall
 from gateway.simulation.clients.workload import Workload
-from gateway.wire.retry_headers import JITTER_RATIO, LONGEST_RETRY_S
 
 
 class Returning:
@@ -37,8 +38,8 @@ class Returning:
         call, computed_s = outcome.call, outcome.retry_after_s
         if outcome.refused is None or computed_s is None or call.attempt + 1 >= self._attempts:
             return tuple(self._workload.after(outcome, now_s))
-        after_s = computed_s * (1 + JITTER_RATIO * self._rng.random())
-        if after_s > LONGEST_RETRY_S and not self._stubborn:
+        after_s = computed_s * self._rng.uniform(1.0, JITTER_RATIO)
+        if after_s > LONGEST_S and not self._stubborn:
             return tuple(self._workload.after(outcome, now_s))
         again = replace(
             call,
