@@ -68,6 +68,7 @@ class Bookings:
         self._voids: list[tuple[float, int, Booking]] = []
         self._calls = 0
         self._due_cost: dict[tuple[PriorityClass, int], float] = {}  # by second of the due time
+        self._flow_cost: dict[tuple[str, PriorityClass], float] = {}
         self._order = count()
 
     def __len__(self) -> int:
@@ -82,6 +83,10 @@ class Bookings:
         last = int(until_s // _CELL_S)
         due = (cost for (of, cell), cost in self._due_cost.items() if of <= klass and cell <= last)
         return self.kept_ratio * sum(due)
+
+    def flow_cost(self, tenant: str, klass: PriorityClass) -> float:
+        """Expected cost of the tenant's own open bookings."""
+        return self.kept_ratio * self._flow_cost.get((tenant, klass), 0.0)
 
     def book(
         self, call: QueuedCall, now_s: float, *, free_s: float, rate_tps: float, longest_s: float
@@ -132,6 +137,8 @@ class Bookings:
         self._calls += 1
         cell = (klass, int(booking.due_s // _CELL_S))
         self._due_cost[cell] = self._due_cost.get(cell, 0.0) + booking.cost
+        flow = (booking.key[0], klass)
+        self._flow_cost[flow] = self._flow_cost.get(flow, 0.0) + booking.cost
 
     def _close(self, booking: Booking) -> None:
         same = self._open[booking.key]
@@ -144,8 +151,13 @@ class Bookings:
         self._due_cost[cell] -= booking.cost
         if self._due_cost[cell] < 1e-6:  # the residue of rounding
             del self._due_cost[cell]
+        flow = (booking.key[0], klass)
+        self._flow_cost[flow] -= booking.cost
+        if self._flow_cost[flow] < 1e-6:
+            del self._flow_cost[flow]
         if not self._calls:
             self._due_cost.clear()
+            self._flow_cost.clear()
             self._voids.clear()
 
 

@@ -15,7 +15,9 @@ Above the budget something must go, in this order:
      slots. One batch call stays, so that batch has its minimum
   2. in the class itself, of the tenant furthest above its fair share the newest call, conversations
      that begin before those that go on; until the class is within its budget. While batch runs
-     above its minimum the class is given its whole budget before that
+     above its minimum the class is given its whole budget before that. A tenant whose own calls,
+     those that wait and those that are booked, take no more than its share of the budget loses
+     none: the fair queue serves it in time, whatever is booked for others
 
 While a class is over its budget, newcomers of lower classes are refused at once, but for the one
 batch call. A call
@@ -137,8 +139,17 @@ class Shedding:
         if lower or (batch_above_least and self._fits_whole_budget(klass, now_s)):
             return
         while over > 0 and (victim := self._load.next_to_shed(klass)) is not None:
+            if self._is_within_share(victim.ticket, budget_s * rate_tps):
+                return
             over -= victim.cost
             yield Shed(victim, wait_s, budget_s, klass)
+
+    def _is_within_share(self, ticket: Ticket, budget_cost: float) -> bool:
+        """What its tenant has waiting and booked is no more than its part of what may wait."""
+        load, tenant, klass = self._load, ticket.tenant, ticket.klass
+        flow = load.flow(tenant, klass)
+        own = self._bookings.flow_cost(tenant, klass) + (flow.cost if flow is not None else 0.0)
+        return own * load.weight_of_class[klass] <= budget_cost * load.weight(tenant)
 
     def _fits_whole_budget(self, klass: PriorityClass, now_s: float) -> bool:
         """By what waits, without what is booked."""
