@@ -18,10 +18,11 @@ from dataclasses import dataclass
 import msgspec
 from aiohttp import web
 
-from gateway.replicas.simulated_answer import AnswerWriter
-from gateway.replicas.simulated_call import Refusal, SimulatedCall, parse
+from gateway.replicas.simulated_call import Refusal, SimulatedCall
 from gateway.replicas.simulated_clock import EngineClock
 from gateway.replicas.simulated_embeddings import parse_embeddings
+from gateway.replicas.simulated_forms import FORMS, Form, Writer
+from gateway.replicas.simulated_messages import count_tokens, refusal_body
 from gateway.replicas.simulated_metrics import SimulatedMetrics
 from gateway.simulation.engine import Emitted, Engine, EngineConfig
 
@@ -50,9 +51,9 @@ class SimulatedReplica:
                 web.get("/health", self.health),
                 web.get("/metrics", self.scrape),
                 web.get("/v1/models", self.models),
-                web.post("/v1/chat/completions", self.chat),
-                web.post("/v1/completions", self.completions),
+                *(web.post(path, self.generate) for path in FORMS),
                 web.post("/v1/embeddings", self.embeddings),
+                web.post("/v1/messages/count_tokens", self.count_tokens),
             ]
         )
         return application
@@ -73,12 +74,6 @@ class SimulatedReplica:
         }
         return _json(msgspec.json.encode({"object": "list", "data": [entry]}))
 
-    async def chat(self, request: web.Request) -> web.StreamResponse:
-        return await self._answer(request, chat=True)
-
-    async def completions(self, request: web.Request) -> web.StreamResponse:
-        return await self._answer(request, chat=False)
-
     async def embeddings(self, request: web.Request) -> web.StreamResponse:
         request_id = f"embd-sim-{next(self._numbers)}"
         raw = await request.read()
@@ -94,26 +89,38 @@ class SimulatedReplica:
         finally:
             self.clock.leave(request_id)
 
-    async def _answer(self, request: web.Request, *, chat: bool) -> web.StreamResponse:
-        kind = "chatcmpl" if chat else "cmpl"
-        request_id = f"{kind}-sim-{next(self._numbers)}"
+    async def count_tokens(self, request: web.Request) -> web.Response:
+        """Of a request to the Messages API; takes no place in the engine."""
         raw = await request.read()
         try:
-            call = parse(raw, request_id, chat=chat, model=self._model, engine=self.engine)
+            return _json(count_tokens(raw, model=self._model, engine=self.engine))
+        except Refusal as refusal:
+            return _json(refusal_body(refusal), refusal.status)
+
+    async def generate(self, request: web.Request) -> web.StreamResponse:
+        form = FORMS[request.path]
+        request_id = f"{form.prefix}-sim-{next(self._numbers)}"
+        raw = await request.read()
+        try:
+            call = form.parse(raw, request_id, model=self._model, engine=self.engine)
             tokens = self.clock.submit(call.request)
             if tokens is None:
                 raise _BUSY
-            return await self._tell(request, call, tokens)
+            return await self._tell(request, form, call, tokens)
         except Refusal as refusal:
-            return _json(refusal.body(), refusal.status)
+            return _json(form.refusal(refusal), refusal.status)
         finally:
             self.clock.leave(request_id)
 
     async def _tell(
-        self, request: web.Request, call: SimulatedCall, tokens: asyncio.Queue[Emitted]
+        self,
+        request: web.Request,
+        form: Form,
+        call: SimulatedCall,
+        tokens: asyncio.Queue[Emitted],
     ) -> web.StreamResponse:
         started_s = time.monotonic()
-        writer = AnswerWriter(call, int(time.time()))
+        writer = form.writer(call, int(time.time()))
         if not call.stream:
             first = emitted = await tokens.get()
             ttft_s = time.monotonic() - started_s
@@ -132,7 +139,7 @@ class SimulatedReplica:
     async def _stream(
         self,
         response: web.StreamResponse,
-        writer: AnswerWriter,
+        writer: Writer,
         tokens: asyncio.Queue[Emitted],
         started_s: float,
     ) -> None:

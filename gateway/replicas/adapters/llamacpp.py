@@ -21,7 +21,16 @@ LLAMACPP = Adapter(
         waiting=("llamacpp:requests_deferred",),
         prompt_tokens=("llamacpp:prompt_tokens_total",),
     ),
-    endpoints=frozenset({"chat/completions", "completions", "embeddings", "responses", "messages"}),
+    endpoints=frozenset(
+        {
+            "chat/completions",
+            "completions",
+            "embeddings",
+            "responses",
+            "messages",
+            "messages/count_tokens",
+        }
+    ),
     body_extras=MappingProxyType({"timings_per_token": True}),
     needs_max_tokens=True,
     closes_after_stream=True,

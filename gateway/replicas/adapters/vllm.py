@@ -24,7 +24,16 @@ VLLM = Adapter(
         preemptions=("vllm:num_preemptions_total",),
         prompt_tokens=("vllm:prompt_tokens_total",),
     ),
-    endpoints=frozenset({"chat/completions", "completions", "embeddings", "responses", "messages"}),
+    endpoints=frozenset(
+        {
+            "chat/completions",
+            "completions",
+            "embeddings",
+            "responses",
+            "messages",
+            "messages/count_tokens",
+        }
+    ),
     body_extras=MappingProxyType({"stream_options": {"continuous_usage_stats": True}}),
     started_at=StartedAt.FIRST_EVENT,
     sharing=Sharing.BLOCKS,
@@ -38,5 +47,7 @@ SIMULATED = replace(
     title="simulated replica",
     template_path=None,
     body_extras=MappingProxyType({}),
-    endpoints=frozenset({"chat/completions", "completions", "embeddings"}),
+    endpoints=frozenset(
+        {"chat/completions", "completions", "embeddings", "messages", "messages/count_tokens"}
+    ),
 )
