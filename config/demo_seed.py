@@ -6,7 +6,7 @@ passwords that still work are kept, all through the services that pages and comm
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from django.conf import settings
 from django.contrib.auth import get_user_model
 
 from gateway import selectors as fleet
+from gateway.replicas.adapters import adapter_of
 from gateway.services import aliases, pools, replicas
 from gateway.services.terms import PoolTerms, ReplicaTerms
 from tenants import key_format
@@ -29,6 +30,7 @@ from tenants.services import accounts, keys, members, operators, organizations
 ACTOR = Actor.command("prepare_demo")
 WHY = "first installation"
 OPERATOR = "olga"
+GENERATING = ("chat/completions", "completions", "messages")
 PRICED = PoolTerms(input_per_mtok=200_000, cached_per_mtok=50_000, output_per_mtok=600_000)
 
 
@@ -71,17 +73,25 @@ def seed(wish: Mapping[str, Any]) -> dict[str, Any]:
 
 def _pool(wish: Mapping[str, Any]) -> None:
     slug = wish["slug"]
+    wished = {"context_tokens": wish["context_tokens"], "endpoints": _endpoints(wish["servers"])}
     try:
         row = fleet.pool(slug)
     except NotFound:
-        terms = replace(PRICED, context_tokens=wish["context_tokens"])
+        terms = replace(PRICED, **wished)
         row = pools.create(slug=slug, terms=terms, actor=ACTOR, why=WHY)
-    if row.context_tokens != wish["context_tokens"]:
-        changes = {"context_tokens": wish["context_tokens"]}
-        pools.change(slug=slug, changes=changes, actor=ACTOR, why=WHY)
+    missing = [endpoint for endpoint in wished["endpoints"] if endpoint not in row.endpoints]
+    wished["endpoints"] = (*row.endpoints, *missing)
+    if missing or row.context_tokens != wished["context_tokens"]:
+        pools.change(slug=slug, changes=wished, actor=ACTOR, why=WHY)
     _alias(slug, wish["model"], wish["upstream_model"])
     for server in wish["servers"]:
         _replica(slug, server)
+
+
+def _endpoints(servers: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Those that every server of a pool has."""
+    kinds = [adapter_of(server["kind"]).endpoints for server in servers]
+    return tuple(name for name in GENERATING if all(name in kind for kind in kinds))
 
 
 def _alias(pool: str, name: str, upstream_model: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from config import demo_seed
 from gateway import selectors as fleet
-from gateway.services import replicas
+from gateway.services import pools, replicas
 from gateway.services.terms import ReplicaTerms
 from tenants import snapshot
 from tenants.actors import Actor
@@ -80,3 +80,21 @@ def test_replicas_of_an_earlier_run_go_and_an_operators_own_stay() -> None:
     replicas.create(slug="own", pool="p1", terms=terms, actor=Actor.user("olga"))
     demo_seed.seed(wish(first))
     assert {row.slug for row in fleet.replicas()} == {"r1", "own"}
+
+
+def test_a_pool_serves_what_all_its_servers_can_and_what_an_operator_added() -> None:
+    facts = demo_seed.seed(wish({}))
+    pools.change(
+        slug="p1",
+        changes={"endpoints": ("chat/completions", "embeddings")},
+        actor=Actor.command("test"),
+        why="test",
+    )
+    demo_seed.seed(wish(facts))
+    served = {"chat/completions", "completions", "embeddings", "messages"}
+    assert served <= set(fleet.pool("p1").endpoints)
+    other = wish(facts)
+    other["pools"][0] |= {"slug": "p2", "model": "m2"}
+    other["pools"][0]["servers"][0] |= {"slug": "r2", "kind": "openai"}
+    demo_seed.seed(other)
+    assert set(fleet.pool("p2").endpoints) == {"chat/completions", "completions"}
