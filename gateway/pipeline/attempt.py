@@ -28,6 +28,7 @@ from gateway.replicas.supervised_replica import Watch
 from gateway.replicas.upstream import AttemptTimeouts, ReplicaTarget, Upstream, UpstreamStream
 from gateway.wire.dialect import Dialect, Frame, FrameFacts, Splitter, StreamReader
 
+SLOW_PART = 0.5  # of the time since dispatch
 LINGER_S = 0.05  # after the end marker, for the clean end of the body that keeps a connection
 
 
@@ -76,6 +77,7 @@ class Attempt:
     talk: Conversation
     watch: Watch
     _dispatch_s: float = 0.0
+    _waited_before_s: float = 0.0
     _reported_tokens: int = 0
     _complete: bool = False
     _started: bool = False
@@ -83,9 +85,10 @@ class Attempt:
     async def run(self, upstream: Upstream) -> None:
         """Returns when the answer is complete; its tail stays in the delivery."""
         self._dispatch_s = self.call.clock.now()
+        self._waited_before_s = self.talk.reply.waited_s
         until_s = min(self._dispatch_s + self.exchange.limits.first_content_s, self._end_s())
         async with Patience(
-            self.call.clock.source, until_s, self._impatience, lambda: self.talk.reply.blocked
+            self.call.clock.source, until_s, self._impatience, self._caller_is_slow
         ) as patience:
             try:
                 await self._read(upstream, patience)
@@ -145,6 +148,8 @@ class Attempt:
         await self.talk.delivery.flush()
         if error is not None:
             raise error
+        if self._caller_is_too_slow():
+            raise self._impatience()
 
     def _observe(self, facts: FrameFacts, now_s: float) -> None:
         call = self.call
@@ -192,10 +197,23 @@ class Attempt:
     def _streams(self) -> bool:
         return self.call.placed.body.stream
 
+    def _caller_is_slow(self) -> bool:
+        return self.talk.reply.blocked and not self._caller_is_too_slow()
+
+    def _caller_is_too_slow(self) -> bool:
+        """It holds a slot for longer than it is used: most of the time went into waiting for it to
+        read, and as much as a replica may be silent."""
+        waited_s = self.talk.reply.waited_s - self._waited_before_s
+        if waited_s < self.exchange.limits.between_tokens_s:
+            return False
+        return waited_s > SLOW_PART * (self.call.clock.now() - self._dispatch_s)
+
     def _impatience(self) -> CallError:
         """Which limit passed? Asked when one has."""
         limits = self.exchange.limits
         now_s = self.call.clock.now()
+        if self._caller_is_too_slow():
+            return Aborted(Reason.CLIENT_GONE, "The caller read too slowly.")
         if now_s >= limits.deadline_s and not (self.call.has_content and self._streams):
             return Aborted(Reason.DEADLINE, status=504)
         if now_s >= self._dispatch_s + limits.total_s:

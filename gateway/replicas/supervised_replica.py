@@ -18,7 +18,7 @@ from gateway.core.dispatch.effects import ReplicaHealth, ReplicaTelemetry
 from gateway.core.errors import ConnectionLost, ReplicaFull, ReplicaUnreachable, UpstreamError
 from gateway.core.events import Event, ReplicaState
 from gateway.core.health.machine import PROBE_TIMEOUT_S, HealthState, ReplicaHealthMachine
-from gateway.core.health.stall import StallWatch
+from gateway.core.health.stall import STALL_AFTER_S, StallWatch
 from gateway.degradation import Degradation
 from gateway.replicas.adapters import Adapter
 from gateway.replicas.restarted_task import RestartedTask
@@ -40,11 +40,19 @@ class FleetSinks:
 class Watch:
     """What one attempt tells about its replica."""
 
-    __slots__ = ("_replica", "has_content")
+    __slots__ = ("_excused", "_replica", "_since_s", "has_content")
 
-    def __init__(self, replica: SupervisedReplica) -> None:
+    def __init__(
+        self, replica: SupervisedReplica, excused: Callable[[], bool], now_s: float
+    ) -> None:
         self._replica = replica
+        self._excused = excused
+        self._since_s = now_s
         self.has_content = False
+
+    def is_starved(self, now_s: float) -> bool:
+        """It could have had tokens all the while, so that their absence is the replica's doing."""
+        return now_s - self._since_s >= STALL_AFTER_S and not self._excused()
 
     def progress(self) -> None:
         """Content has arrived; cheap, once per read."""
@@ -74,6 +82,7 @@ class SupervisedReplica:
         self._clock = clock
         self._sinks = sinks
         self._stall = StallWatch(clock.monotonic())
+        self._watches: set[Watch] = set()
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -137,13 +146,15 @@ class SupervisedReplica:
         self.tell()
 
     @contextmanager
-    def watch(self) -> Iterator[Watch]:
+    def watch(self, excused: Callable[[], bool] = lambda: False) -> Iterator[Watch]:
         """Around one attempt. An UpstreamError that passes through is evidence; the caller's own
-        errors and cancellations are none."""
+        errors and cancellations are none. ``excused``: its caller reads nothing now."""
+        now_s = self._clock.monotonic()
         self.in_flight += 1
         self._idle.clear()
-        self._stall.started(self._clock.monotonic())
-        watch = Watch(self)
+        self._stall.started(now_s)
+        watch = Watch(self, excused, now_s)
+        self._watches.add(watch)
         try:
             yield watch
         except UpstreamError as error:
@@ -151,6 +162,7 @@ class SupervisedReplica:
             raise
         finally:
             self.in_flight -= 1
+            self._watches.discard(watch)
             self._stall.ended()
             if self.in_flight == 0:
                 self._idle.set()
@@ -202,7 +214,8 @@ class SupervisedReplica:
             now_s = self._clock.monotonic()
             stalls_at_s = self._stall.stalls_at_s()
             if stalls_at_s is not None and now_s >= stalls_at_s:
-                self.machine.stalled(now_s)
+                if any(watch.is_starved(now_s) for watch in self._watches):
+                    self.machine.stalled(now_s)
                 self._stall.progress(now_s)
             self.tell()
             if now_s >= self.machine.next_probe_s and self.setting != "disabled":
