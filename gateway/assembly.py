@@ -29,6 +29,7 @@ from gateway.pipeline.flows import Flows
 from gateway.pipeline.life import Pipeline
 from gateway.pipeline.retries import Retries
 from gateway.pipeline.running import RunningCalls
+from gateway.pipeline.token_counting import Asker, TokenCounting
 from gateway.replicas.fleet import Fleet
 from gateway.replicas.supervised_replica import FleetSinks
 from gateway.replicas.upstream import Prober, ReplicaTarget, Upstream
@@ -36,8 +37,8 @@ from gateway.settings import GatewaySettings
 from gateway.snapshot.values import Snapshot
 
 
-class Transport(Upstream, Prober, Protocol):
-    """What reaches replicas: streams, probes, and forgetting one that was removed."""
+class Transport(Upstream, Prober, Asker, Protocol):
+    """What reaches replicas: streams, probes, questions, and forgetting one that was removed."""
 
     async def forget(self, target: ReplicaTarget) -> None: ...
 
@@ -84,7 +85,10 @@ class Gateway:
             body_timeout_s=settings.body_timeout_s,
             keep_alive_s=settings.keep_alive_s,
         )
-        self.data_plane = DataPlane(self.pipeline, given.clock, given.loop_lag_s)
+        token_counting = TokenCounting(
+            self.pipeline, given.store, self.background, self.fleet, given.transport, given.rng
+        )
+        self.data_plane = DataPlane(self.pipeline, token_counting, given.clock, given.loop_lag_s)
 
     def apply(self, snapshot: Snapshot) -> None:
         """Takes a new configuration into force: replicas, weights, and the end of calls whose key

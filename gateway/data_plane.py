@@ -22,6 +22,7 @@ from gateway.pipeline.incoming import Incoming
 from gateway.pipeline.life import INFERENCE, Pipeline
 from gateway.pipeline.reply import Reply
 from gateway.pipeline.telling import answer_headers, tell
+from gateway.pipeline.token_counting import COUNTING, TokenCounting
 from gateway.wire import DIALECTS
 from gateway.wire.api_styles import ANTHROPIC, style_of
 from gateway.wire.dialect import Dialect
@@ -40,8 +41,15 @@ MESSAGES = DIALECTS["/v1/messages"]
 
 
 class DataPlane:
-    def __init__(self, pipeline: Pipeline, clock: Clock, loop_lag_s: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        token_counting: TokenCounting,
+        clock: Clock,
+        loop_lag_s: Callable[[], float],
+    ) -> None:
         self._pipeline = pipeline
+        self._token_counting = token_counting
         self._clock = clock
         self._loop_lag_s = loop_lag_s
         self.draining = False
@@ -84,7 +92,8 @@ class DataPlane:
             _only(method, "POST")
             if self.draining:
                 raise Rejected(Reason.DRAINING, retry_after_s=1.0)
-            await self._pipeline.serve(call, incoming, reply)
+            serving = self._token_counting if call.endpoint == COUNTING else self._pipeline
+            await serving.serve(call, incoming, reply)
         elif path == MODELS or path.startswith(MODELS + "/"):
             _only(method, "GET")
             body = self._models(path.removeprefix(MODELS).removeprefix("/"), incoming)

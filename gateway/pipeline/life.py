@@ -77,6 +77,13 @@ class Pipeline:
             self.bus.publish(CallEnded(record_of(call)))  # 10
 
     async def _run(self, call: Call, incoming: Incoming, reply: Reply) -> Delivery:
+        call.order = await self.ordered(call, incoming, endpoint=call.endpoint)
+        async with self.admission.admitted(call):  # 4, and 9 when it is left
+            with self.running.entered(call) as interruption, incoming.watched(interruption):
+                return await self._answer(call, incoming, reply)
+
+    async def ordered(self, call: Call, incoming: Incoming, *, endpoint: str) -> Order:
+        """Steps 1 to 3. ``endpoint``: the one that the pool must serve."""
         snapshot = self.snapshot()
         call.config_version = snapshot.version
         call.principal = self.authenticator.principal(  # 1
@@ -87,15 +94,12 @@ class Pipeline:
         )
         call.clock.body_s = call.clock.now()
         hints = request_hints(incoming.headers, call.body.service_tier)
-        asked = Asked(call.endpoint, call.body, hints)
+        asked = Asked(endpoint, call.body, hints)
         route = classify(call.principal, asked, snapshot, self.flows.serves)  # 2
         count = self.counter.count(  # 3
             route.pool.slug, call.principal.tenant.slug, call.body
         )
-        call.order = placed(Order(call.principal, call.body, hints, route, count))
-        async with self.admission.admitted(call):  # 4, and 9 when it is left
-            with self.running.entered(call) as interruption, incoming.watched(interruption):
-                return await self._answer(call, incoming, reply)
+        return placed(Order(call.principal, call.body, hints, route, count))
 
     async def _answer(self, call: Call, incoming: Incoming, reply: Reply) -> Delivery:
         """Returns once a replica has given the whole answer."""

@@ -87,6 +87,12 @@ class ScriptedUpstream:
             raise error_for_exception(error, Phase.HEADERS) from error
         return PlainAnswer(script.status, body[:max_bytes])
 
+    async def post(
+        self, target: ReplicaTarget, path: str, body: bytes, *, timeout_s: float, max_bytes: int
+    ) -> PlainAnswer:
+        """As a GET of that path: ``routes`` answers."""
+        return await self.get(target, path, timeout_s=timeout_s, max_bytes=max_bytes)
+
     def _script(self, target: ReplicaTarget, body: bytes) -> Script:
         queue = self._queues.get(target.slug)
         if queue:

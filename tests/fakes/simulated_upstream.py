@@ -62,6 +62,11 @@ class SimulatedUpstream:
             return PlainAnswer(200, b"")
         return PlainAnswer(200, SimulatedMetrics(self.engines[target.slug], self._model).text())
 
+    async def post(
+        self, target: ReplicaTarget, path: str, body: bytes, *, timeout_s: float, max_bytes: int
+    ) -> PlainAnswer:
+        return PlainAnswer(404, b"")
+
     async def forget(self, target: ReplicaTarget) -> None:
         """Nothing is kept per replica object."""
 

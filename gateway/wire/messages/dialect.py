@@ -70,6 +70,7 @@ def _parse(raw: bytes, bounds: BodyBounds) -> ParsedBody:
     return _parsed(
         body,
         known,
+        n=1,
         stream=bool(known.stream),
         max_output_tokens=known.max_tokens,
         service_tier=known.service_tier,
@@ -79,11 +80,11 @@ def _parse(raw: bytes, bounds: BodyBounds) -> ParsedBody:
 
 
 def _parse_counted(raw: bytes, bounds: BodyBounds) -> ParsedBody:
-    """Fields that only a generation has are not looked at."""
+    """Fields that only a generation has are not looked at; nothing is generated."""
     body = decode_object(raw, bounds)
     check_refused(body)
     known = known_fields(body, CountedFields)
-    return _parsed(body, known, stream=False, max_output_tokens=1, size_bytes=len(raw))
+    return _parsed(body, known, n=0, stream=False, max_output_tokens=None, size_bytes=len(raw))
 
 
 def _parsed(body: dict[str, Any], known: CountedFields, **told: Any) -> ParsedBody:
@@ -102,7 +103,6 @@ def _parsed(body: dict[str, Any], known: CountedFields, **told: Any) -> ParsedBo
         include_usage=True,
         prompt_bytes=text.size_bytes,
         script=text.script,
-        n=1,
         body=body,
         has_media=text.has_media,
         **told,

@@ -1,0 +1,161 @@
+"""How many tokens would this prompt have? ``messages/count_tokens``, answered by a replica of the
+pool that counts, else by the gateway's own estimate.
+
+A replica counts exactly, with its model's template, and without a slot, so nothing is queued and no
+slot is taken. Where none can, or none answers in time, the answer is what admission would reserve
+on: the prompt's bytes divided by what this organization's prompts have yielded on the pool. The
+header ``x-fairway-replica`` names the replica that counted; it is absent from an estimate.
+
+It costs one request of the limits on requests per minute and no tokens: no other limit is asked.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+
+from gateway.background import Background
+from gateway.core.errors import CallError, Rejected, UpstreamError
+from gateway.core.events import CallEnded
+from gateway.core.limits.demands import Demand, QuotaStore, Refused, StoreUnavailable
+from gateway.core.limits.limit import Limit
+from gateway.core.limits.plan import Payer, Place, demands_for
+from gateway.core.reasons import Reason
+from gateway.pipeline.admission import QUOTA_UNAVAILABLE_RETRY_S, refusal
+from gateway.pipeline.call import Call, Order
+from gateway.pipeline.call_record import record_of
+from gateway.pipeline.incoming import Incoming
+from gateway.pipeline.life import Pipeline
+from gateway.pipeline.reply import Reply
+from gateway.pipeline.telling import answer_headers, tell
+from gateway.replicas.adapters import adapter_of
+from gateway.replicas.fleet import Fleet, UnknownReplica
+from gateway.replicas.upstream import PlainAnswer, ReplicaTarget
+from gateway.replicas.upstream_errors import RELAYED, error_for_status
+
+COUNTING = "messages/count_tokens"
+COUNTED = "messages"  # the endpoint that a pool must serve
+REQUESTS = "rpm"
+ANSWER_S = 3.0
+MOST_ASKED = 2  # replicas, one after the other
+MOST_BYTES = 64 * 1024
+_WRONG = RELAYED - {404}  # the request itself; a replica that lacks the path answers 404
+
+
+class Asker(Protocol):
+    """What of ``AiohttpUpstream`` is used here. Raises UpstreamError."""
+
+    async def post(
+        self, target: ReplicaTarget, path: str, body: bytes, *, timeout_s: float, max_bytes: int
+    ) -> PlainAnswer: ...
+
+
+class Counted(msgspec.Struct):
+    """A replica's answer."""
+
+    input_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCounting:
+    pipeline: Pipeline
+    store: QuotaStore
+    background: Background
+    fleet: Fleet
+    asker: Asker
+    rng: random.Random
+
+    async def serve(self, call: Call, incoming: Incoming, reply: Reply) -> None:
+        """Answers one call and records it, whatever happens."""
+        try:
+            tokens = await self._tokens(call, incoming)
+            call.completed()
+            body = msgspec.json.encode(Counted(tokens))
+            await reply.answer(200, answer_headers(call), body)
+        except CallError as error:
+            call.ended_by(error)
+            await tell(error, call, incoming.dialect, reply)
+        finally:
+            call.clock.end_s = call.clock.now()
+            self.pipeline.bus.publish(CallEnded(record_of(call)))
+
+    async def _tokens(self, call: Call, incoming: Incoming) -> int:
+        order = call.order = await self.pipeline.ordered(call, incoming, endpoint=COUNTED)
+        await self._count_request(call, order)
+        body = msgspec.json.encode({**order.body.body, "model": order.route.upstream_model})
+        for target in self._counting(order)[:MOST_ASKED]:
+            tokens = await self._told_by(target, body)
+            if tokens is not None:
+                call.replica = target.slug
+                return tokens
+        return order.count.size.input_tokens
+
+    async def _count_request(self, call: Call, order: Order) -> None:
+        """Raises Rejected: the limit on requests, or QUOTA_UNAVAILABLE."""
+        demands = _demands(call, order)
+        try:
+            answer = await self.store.reserve(call.call_id, demands)
+        except StoreUnavailable:
+            raise Rejected(
+                Reason.QUOTA_UNAVAILABLE, retry_after_s=QUOTA_UNAVAILABLE_RETRY_S
+            ) from None
+        if isinstance(answer, Refused):
+            raise refusal(answer)
+        call.reservation = answer
+        charges = {demand.key: demand.amount for demand in demands}
+        settling = self.store.settle(call.call_id, charges)
+        self.background.spawn(f"settle {call.call_id}", settling)
+
+    def _counting(self, order: Order) -> list[ReplicaTarget]:
+        """Replicas that may see this prompt, serve, and can count; in random order."""
+        found = []
+        for value in order.route.pool.replicas:
+            if order.eligible is not None and value.slug not in order.eligible:
+                continue
+            try:
+                replica = self.fleet.replica(order.route.pool.slug, value.slug)
+            except UnknownReplica:
+                continue
+            able = COUNTING in adapter_of(replica.target.kind).endpoints
+            if able and replica.state == "serving":
+                found.append(replica.target)
+        self.rng.shuffle(found)
+        return found
+
+    async def _told_by(self, target: ReplicaTarget, body: bytes) -> int | None:
+        """None where this replica does not tell. Raises UpstreamError(UPSTREAM_REFUSED) where it
+        says that the request is wrong."""
+        path = f"/v1/{COUNTING}"
+        try:
+            answer = await self.asker.post(
+                target, path, body, timeout_s=ANSWER_S, max_bytes=MOST_BYTES
+            )
+        except UpstreamError:
+            return None
+        if answer.status in _WRONG:
+            raise error_for_status(answer.status, answer.body)
+        try:
+            return msgspec.json.decode(answer.body, type=Counted).input_tokens
+        except (msgspec.DecodeError, RecursionError):
+            return None
+
+
+def _demands(call: Call, order: Order) -> tuple[Demand, ...]:
+    tenant, key = order.principal.tenant, order.principal.key
+    payer = Payer(
+        tenant.slug,
+        key.key_id,
+        _of_requests(tenant.limits),
+        _of_requests(key.limits),
+        budgets_fail_closed=tenant.over_limit == "stop",
+    )
+    place = Place(order.route.pool.slug, order.route.klass)
+    return demands_for(payer, place, order.count.size, wall_s=call.arrived_at)
+
+
+def _of_requests(limits: Iterable[Limit]) -> tuple[Limit, ...]:
+    return tuple(limit for limit in limits if limit.meter == REQUESTS)
