@@ -14,7 +14,8 @@ Whether a replica is healthy is not asked here: a call waits for its replicas.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from gateway.core.errors import Rejected
 from gateway.core.reasons import Reason
@@ -51,10 +52,16 @@ def _needed(order: Order) -> frozenset[str]:
     needed = {"vision"} if body.has_media else set()
     if body.body.get("tools") or body.body.get("functions"):
         needed.add("tools")
-    form = body.body.get("response_format")
-    if isinstance(form, dict) and form.get("type") == "json_schema":
+    if _asks_schema(body.body):
         needed.add("structured_output")
     return frozenset(needed)
+
+
+def _asks_schema(body: Mapping[str, Any]) -> bool:
+    """In chat, or in ``responses``."""
+    text = body.get("text")
+    forms = (body.get("response_format"), text.get("format") if isinstance(text, dict) else None)
+    return any(isinstance(form, dict) and form.get("type") == "json_schema" for form in forms)
 
 
 def _has(replica: ReplicaValue, pool: PoolValue, needed: frozenset[str]) -> bool:

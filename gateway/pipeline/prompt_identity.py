@@ -24,10 +24,12 @@ def prompt_hash(body: ParsedBody) -> int:
 
 def conversation_of(body: ParsedBody) -> int:
     hint = body.body.get("prompt_cache_key")
-    messages = body.body.get("messages")
     if isinstance(hint, str) and hint:
         return _hashed(hint)
-    return _hashed(_beginning(messages)) if isinstance(messages, list) else 0
+    messages = body.body.get("messages", body.body.get("input"))
+    if isinstance(messages, str):
+        messages = [{"role": "user", "content": messages}]
+    return _hashed(_beginning(messages)) if isinstance(messages, list) and body.generates else 0
 
 
 def _beginning(messages: list[Any]) -> list[Any]:

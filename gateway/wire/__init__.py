@@ -9,8 +9,9 @@ from gateway.wire.completions import COMPLETIONS
 from gateway.wire.dialect import Dialect
 from gateway.wire.embeddings import EMBEDDINGS
 from gateway.wire.messages.dialect import COUNT_TOKENS, MESSAGES
+from gateway.wire.responses.dialect import RESPONSES
 
 DIALECTS: Final[dict[str, Dialect]] = {
     f"/v1/{dialect.endpoint}": dialect
-    for dialect in (CHAT, COMPLETIONS, EMBEDDINGS, MESSAGES, COUNT_TOKENS)
+    for dialect in (CHAT, COMPLETIONS, EMBEDDINGS, RESPONSES, MESSAGES, COUNT_TOKENS)
 }

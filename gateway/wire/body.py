@@ -111,10 +111,11 @@ def _out_of_range(text: str) -> Rejected:
 
 
 def _check_shape(body: dict[str, Any], bounds: BodyBounds) -> None:
-    messages = body.get("messages")
+    field = "messages" if "messages" in body else "input"
+    messages = body.get(field)
     messages = messages if isinstance(messages, list) else []
     if len(messages) > MAX_MESSAGES:
-        raise invalid(f"There are more than {MAX_MESSAGES} messages.", "messages")
+        raise invalid(f"There are more than {MAX_MESSAGES} messages.", field)
     rest = {name: value for name, value in body.items() if value is not messages}
     _check_part(rest, 1, bounds)
     for message in messages:

@@ -21,10 +21,11 @@ from typing import Any, Final
 import msgspec
 from xxhash import xxh3_64_hexdigest
 
-_BEFORE: Final = ("response_format", "structured_outputs", "documents")
+_BEFORE: Final = ("response_format", "text", "structured_outputs", "documents")
 _TOOLS: Final = ("tools", "functions")
 _SYSTEM_ROLES: Final = frozenset({"system", "developer"})
 _MARK: Final = "cache_control"
+_UNSEEN: Final = frozenset({"role", "id", "status", _MARK})  # of a message; no template shows them
 
 
 @dataclass(slots=True)
@@ -47,6 +48,8 @@ def canonical_prompt(body: dict[str, Any], *, tools_first: bool = True) -> Canon
 def _pieces(body: dict[str, Any], tools_first: bool) -> Iterator[tuple[str, bool]]:
     yield from _fields(body, _BEFORE)
     messages = body.get("messages", body.get("input"))
+    if isinstance(messages, str):
+        messages = [{"role": "user", "content": messages}]
     messages = messages if isinstance(messages, list) else []
     head = 0
     while head < len(messages) and _role(messages[head]) in _SYSTEM_ROLES:
@@ -58,7 +61,7 @@ def _pieces(body: dict[str, Any], tools_first: bool) -> Iterator[tuple[str, bool
     if not tools_first:
         yield from _fields(body, _TOOLS)
     yield from _messages(messages[head:])
-    prompt = body.get("prompt", body.get("input") if not messages else None)
+    prompt = body.get("prompt")
     if prompt is not None:
         yield prompt if isinstance(prompt, str) else _json(prompt), False
 
@@ -82,7 +85,7 @@ def _messages(messages: Iterable[Any]) -> Iterator[tuple[str, bool]]:
                 yield from _parts(value)
             elif isinstance(value, str) and name == "content":
                 yield value, False
-            elif value is not None and name not in ("role", _MARK):
+            elif value is not None and name not in _UNSEEN and not _is_plain(name, value):
                 yield f"\x1f{name}\x1f{value if isinstance(value, str) else _json(value)}", False
         if message.get(_MARK):
             yield "", True
@@ -96,6 +99,11 @@ def _parts(parts: list[Any]) -> Iterator[tuple[str, bool]]:
             yield text, marked
         else:
             yield f"\x1fmedia\x1f{xxh3_64_hexdigest(_json(part).encode())}", marked
+
+
+def _is_plain(name: str, value: Any) -> bool:
+    """A message may say that it is one."""
+    return name == "type" and value == "message"
 
 
 def _role(message: Any) -> str:

@@ -35,7 +35,7 @@ _CODES_OF_REPLICAS: Final = {"exceed_context_size_error": "context_length_exceed
 
 
 def error_body(error: CallError) -> bytes:
-    return msgspec.json.encode({"error": _error_object(error)})
+    return msgspec.json.encode({"error": error_object(error)})
 
 
 def error_event(error: CallError) -> bytes:
@@ -51,7 +51,7 @@ def error_type(error: CallError) -> str:
     return "invalid_request_error"
 
 
-def _error_object(error: CallError) -> dict[str, Any]:
+def error_object(error: CallError) -> dict[str, Any]:
     shown = {
         "message": error.message,
         "type": error_type(error),

@@ -1,0 +1,1 @@
+"""The Responses API of OpenAI, without what it stores."""

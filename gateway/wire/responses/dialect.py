@@ -1,0 +1,91 @@
+"""``responses``: items in, items out, nothing stored.
+
+The replica gets the validated body, serialised anew, as a stream that it does not store. Its stream
+always reports usage, so nothing is asked for that the caller would have to be spared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from gateway.core.errors import CallError
+from gateway.wire import errors
+from gateway.wire.body import check_refused, decode_object, known_fields
+from gateway.wire.dialect import BodyBounds, ParsedBody, Rewrite
+from gateway.wire.headers import EVENT_STREAM
+from gateway.wire.request_fields import largest_cap
+from gateway.wire.responses.aggregator import ResponseAggregator
+from gateway.wire.responses.fields import ResponsesFields, check_stateless
+from gateway.wire.responses.prompt_size import prompt_text
+from gateway.wire.responses.reader import ResponsesStreamReader
+from gateway.wire.sse import SseSplitter
+from gateway.wire.upstream_request import put
+
+MAX_FRAME_BYTES: Final = 16 * 1024 * 1024  # events tell the request back, the last one the answer
+_OF_OTHER_STREAMS: Final = ("stream_options",)
+
+
+@dataclass(frozen=True, slots=True)
+class ResponsesDialect:
+    """Implements Dialect."""
+
+    endpoint: str = "responses"
+    accept: str = EVENT_STREAM
+
+    def parse(self, raw: bytes, bounds: BodyBounds) -> ParsedBody:
+        body = decode_object(raw, bounds)
+        check_refused(body)
+        known = known_fields(body, ResponsesFields)
+        check_stateless(known)
+        text = prompt_text(body)
+        return ParsedBody(
+            model=known.model,
+            stream=bool(known.stream),
+            include_usage=True,
+            prompt_bytes=text.size_bytes,
+            script=text.script,
+            max_output_tokens=largest_cap(
+                known.max_output_tokens, known.max_tokens, known.n_predict
+            ),
+            n=1,
+            body=body,
+            service_tier=known.service_tier,
+            has_media=text.has_media,
+            user=known.user,
+            size_bytes=len(raw),
+        )
+
+    def upstream_body(self, parsed: ParsedBody, rewrite: Rewrite) -> bytes:
+        extras = {k: v for k, v in rewrite.extras.items() if k not in _OF_OTHER_STREAMS}
+        body = {**parsed.body, **extras, "model": rewrite.upstream_model}
+        body.update(stream=True, store=False)
+        put(body, "cache_salt", rewrite.cache_salt)
+        put(body, "priority", rewrite.priority)
+        if rewrite.max_tokens_if_absent is not None and body.get("max_output_tokens") is None:
+            body["max_output_tokens"] = parsed.max_output_tokens or rewrite.max_tokens_if_absent
+        return msgspec.json.encode(body)
+
+    def splitter(self) -> SseSplitter:
+        return SseSplitter(MAX_FRAME_BYTES)
+
+    def reader(self, parsed: ParsedBody, rewrite: Rewrite) -> ResponsesStreamReader:
+        return ResponsesStreamReader()
+
+    def aggregator(self, parsed: ParsedBody) -> ResponseAggregator:
+        return ResponseAggregator()
+
+    def error_body(self, error: CallError, request_id: str) -> bytes:
+        return errors.error_body(error)
+
+    def error_event(self, error: CallError, request_id: str, *, next_event: int = 0) -> bytes:
+        """The API's own event, which has no object inside."""
+        told = errors.error_object(error)
+        event = {name: told[name] for name in ("code", "message", "param")}
+        event = {"type": "error", **event, "sequence_number": next_event}
+        return b"event: error\ndata: " + msgspec.json.encode(event) + b"\n\n"
+
+
+RESPONSES: Final = ResponsesDialect()

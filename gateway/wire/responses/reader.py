@@ -1,0 +1,144 @@
+"""What does each event of a Responses stream mean, and is the stream complete?
+
+One reader per attempt. Content is a non-empty delta of any kind: text, refusal, arguments of a
+call, reasoning or its summary, audio, code. ``response.created``, the beginning of an item or of a
+part, and what closes them is not. ``response.completed`` and ``response.incomplete`` end the stream
+and report its usage; ``response.failed`` and ``error`` are the replica's failure and are not
+relayed.
+
+Output tokens are the replica's running count (``timings.predicted_n``) where it sends one, else
+one per delta, until the last event reports them. Events are numbered as the replica numbers them;
+where it does not, they are counted, so that the gateway's own last event has the number that
+follows.
+
+All bytes are relayed as they came.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from gateway.core.dispatch.effects import Usage
+from gateway.core.errors import UpstreamError
+from gateway.core.reasons import Reason
+from gateway.wire.chunks import Garbled, decode_chunk, says
+from gateway.wire.dialect import Frame, FrameFacts
+from gateway.wire.hidden_errors import error_in
+from gateway.wire.responses.events import Event, Response, decode_event
+from gateway.wire.responses.hidden_errors import error_of_event, error_of_response
+
+ENDS: Final = frozenset({"response.completed", "response.incomplete"})
+_FAILURES: Final = frozenset({"response.failed", "response.cancelled"})
+_THOUGHT: Final = "response.reasoning"
+_OWN: Final = "response."
+_NOT_SSE: Final = (b"<", b"{", b"[")
+
+
+class ResponsesStreamReader:
+    """Implements StreamReader."""
+
+    def __init__(self) -> None:
+        self._tokens = 0
+        self._next_event = 0
+        self._is_done = False
+        self.usage: Usage | None = None
+        self.finish_reason: str | None = None
+
+    @property
+    def tokens(self) -> int:
+        return self._tokens
+
+    def is_complete(self, *, needs_done: bool = True) -> bool:
+        """The last event is the end marker, and every server sends it."""
+        return self._is_done
+
+    def facts(self, frame: Frame) -> FrameFacts:
+        if self._is_done:
+            return self._relayed(b"")
+        if frame.data is None or not frame.data.strip():
+            return self._without_data(frame)
+        if frame.data.strip() == b"[DONE]":
+            return self._incomplete()
+        try:
+            event = decode_event(frame.data)
+            error = _failure(frame, event)
+        except Garbled:
+            return self._failed("The replica sent an event that is not a JSON object.")
+        return self._error(error) if error is not None else self._event(frame, event)
+
+    def _event(self, frame: Frame, event: Event) -> FrameFacts:
+        kind = event.type or frame.event or ""
+        number = event.sequence_number
+        self._next_event = (self._next_event if number is None else number) + 1
+        if kind in ENDS:
+            return self._end(frame, kind, event.response)
+        has_content = bool(event.delta) and kind.endswith(".delta")
+        self._count(event, has_content)
+        return FrameFacts(
+            frame.raw,
+            has_content=has_content,
+            is_reasoning_only=has_content and kind.startswith(_THOUGHT),
+            tokens=self._tokens,
+            next_event=self._next_event,
+        )
+
+    def _end(self, frame: Frame, kind: str, response: Response | None) -> FrameFacts:
+        if response is None:
+            return self._failed("The replica ended its stream without a response.")
+        self._is_done = True
+        self.finish_reason = "stop" if kind == "response.completed" else _why(response)
+        if response.usage is not None:
+            self.usage = response.usage.as_usage()
+            self._tokens = self.usage.output_tokens
+        return FrameFacts(
+            frame.raw,
+            finish_reason=self.finish_reason,
+            usage=self.usage,
+            is_done=True,
+            tokens=self._tokens,
+            next_event=self._next_event,
+        )
+
+    def _count(self, event: Event, has_content: bool) -> None:
+        running = event.timings.predicted_n if event.timings is not None else None
+        if running is not None:
+            self._tokens = max(self._tokens, running)
+        else:
+            self._tokens += has_content
+
+    def _without_data(self, frame: Frame) -> FrameFacts:
+        if frame.event == "error":
+            return self._failed("The replica sent an error.")
+        if frame.data is None and not frame.is_comment and frame.raw.lstrip().startswith(_NOT_SSE):
+            return self._failed("The replica's answer is not an event stream.")
+        return self._relayed(frame.raw)
+
+    def _relayed(self, raw: bytes) -> FrameFacts:
+        return FrameFacts(raw, tokens=self._tokens, next_event=self._next_event)
+
+    def _incomplete(self) -> FrameFacts:
+        message = "The replica ended its stream before the response had ended."
+        return self._error(UpstreamError(Reason.UPSTREAM_INCOMPLETE, message))
+
+    def _failed(self, message: str) -> FrameFacts:
+        return self._error(UpstreamError(Reason.UPSTREAM_ERROR, message))
+
+    def _error(self, error: UpstreamError) -> FrameFacts:
+        return FrameFacts(b"", error=error, tokens=self._tokens, next_event=self._next_event)
+
+
+def _failure(frame: Frame, event: Event) -> UpstreamError | None:
+    """Raises Garbled. ``frame`` has data."""
+    data, kind = frame.data or b"", event.type or frame.event or ""
+    if kind == "error" or frame.event == "error" or says(event.error):
+        return error_of_event(data)
+    if kind in _FAILURES or (kind in ENDS and event.response and event.response.status == "failed"):
+        return error_of_response(event.response.error if event.response else msgspec.Raw())
+    return None if kind.startswith(_OWN) else error_in(decode_chunk(data), data)
+
+
+def _why(response: Response) -> str:
+    details = response.incomplete_details
+    return (details.reason if details is not None else None) or "incomplete"
