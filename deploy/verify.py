@@ -158,8 +158,8 @@ def _page() -> str:
     machine = f"{os.cpu_count()} cores ({platform.machine()}, Python {platform.python_version()})"
     head = (
         f"# Figures\n\nWritten by `make verify` on {machine}; each section says at which commit and"
-        " when. What is headed *Simulated* is simulated: engines are models, no GPU ran. All else is"
-        " measured on that machine, whatever else it ran meanwhile; ratios and simulated figures"
+        " when. What is headed *Simulated* is simulated: engines are models, no GPU ran. The rest"
+        " is measured on that machine, whatever else it ran meanwhile; ratios and simulated figures"
         " hold elsewhere.\n\n"
     )
     return head + "".join(_told(name, section) for name, section in SECTIONS.items())
