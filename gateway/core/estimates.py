@@ -5,6 +5,9 @@ was reported; it starts from the script class of the text. Output: mean and 90th
 (tenant, pool), of one choice; the percentile moves up by 0.9 steps when exceeded and down by 0.1
 when not, so that one call in ten exceeds it, whatever the distribution.
 
+A cut call is charged by its estimate, and is not learned from. So what blanks have taught counts
+for no other prompt: no text is taken for more than twice the bytes per token of its script.
+
 Bounds: at most ``PAIRS`` pairs are remembered, least recently learned first out. An estimate is a
 guess: it never refuses a call, and settlement corrects it.
 """
@@ -36,6 +39,7 @@ BYTES_PER_TOKEN: Final[dict[str, float]] = {
 UNKNOWN_BYTES_PER_TOKEN: Final = 2.5
 LEAST_BYTES_PER_TOKEN: Final = 0.5
 MOST_BYTES_PER_TOKEN: Final = 64.0
+MOST_TIMES_SCRIPT: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +66,9 @@ class TokenEstimator:
     def input_tokens(self, pool: str, tenant: str, *, prompt_bytes: int, script: str) -> int:
         """At least 1."""
         learned = self._learned.get((pool, tenant))
-        ratio = learned.bytes_per_token if learned is not None else None
-        if ratio is None:
-            ratio = BYTES_PER_TOKEN.get(script, UNKNOWN_BYTES_PER_TOKEN)
+        ratio = start = BYTES_PER_TOKEN.get(script, UNKNOWN_BYTES_PER_TOKEN)
+        if learned is not None and learned.bytes_per_token is not None:
+            ratio = min(learned.bytes_per_token, MOST_TIMES_SCRIPT * start)
         return max(1, round(prompt_bytes / ratio))
 
     def output_tokens(self, pool: str, tenant: str) -> OutputEstimate:

@@ -1,7 +1,8 @@
 """How is one grant turned into one attempt: what is sent, who is told, what is written down?
 
 The granted replica is looked up as an object and held for the attempt. Evidence about its health
-goes to that object; the charge of the slot is refunded when the caller got nothing for it.
+goes to that object; the charge of the slot is refunded when the caller got nothing for it,
+unless it asked for more than the gateway holds.
 """
 
 from __future__ import annotations
@@ -69,7 +70,8 @@ class Attempts:
                     exchange = self._exchange(call, replica, talk)
                     await Attempt(call, lease, exchange, talk, watch).run(self._upstream)
         except UpstreamError as failure:
-            lease.refund = not call.relayed
+            call.outgrew = call.has_content and not failure.retryable
+            lease.refund = not (call.relayed or call.outgrew)
             lease.failure = _blame(failure)
             return failure
         finally:

@@ -68,6 +68,7 @@ class Call:
     accepted: bool = False  # the replica answered 2xx: its prompt was taken
     has_content: bool = False
     received_tokens: int = 0
+    outgrew: bool = False  # its answer was larger than the gateway holds
     next_event: int = 0  # number that the caller's next event has, where the API numbers them
     usage: Usage | None = None  # as the replica reported
     attempts: list[AttemptRecord] = field(default_factory=list)
@@ -133,8 +134,8 @@ class Call:
     def charged_usage(self) -> Usage | None:
         """What the caller owes: reported usage, else what was received from the replica until it
         was closed; nothing for a call that was never begun or failed before its caller got
-        content."""
-        if self.outcome is Outcome.FAILED and not self.relayed:
+        content, unless it asked for more than is held."""
+        if self.outcome is Outcome.FAILED and not (self.relayed or self.outgrew):
             return None
         if self.usage is not None:
             return self.usage
