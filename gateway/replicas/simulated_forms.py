@@ -12,6 +12,7 @@ from typing import Final, Protocol
 from gateway.replicas.simulated_answer import AnswerWriter
 from gateway.replicas.simulated_call import Refusal, SimulatedCall, parse
 from gateway.replicas.simulated_messages import MessagesWriter, parse_messages, refusal_body
+from gateway.replicas.simulated_responses import ResponsesWriter, parse_responses
 
 
 class Writer(Protocol):
@@ -42,5 +43,6 @@ class Form:
 FORMS: Final = {
     "/v1/chat/completions": Form("chatcmpl", partial(parse, chat=True)),
     "/v1/completions": Form("cmpl", partial(parse, chat=False)),
+    "/v1/responses": Form("resp", parse_responses, ResponsesWriter),
     "/v1/messages": Form("msg", parse_messages, MessagesWriter, refusal_body),
 }

@@ -48,6 +48,13 @@ SIMULATED = replace(
     template_path=None,
     body_extras=MappingProxyType({}),
     endpoints=frozenset(
-        {"chat/completions", "completions", "embeddings", "messages", "messages/count_tokens"}
+        {
+            "chat/completions",
+            "completions",
+            "embeddings",
+            "responses",
+            "messages",
+            "messages/count_tokens",
+        }
     ),
 )
