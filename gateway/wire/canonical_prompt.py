@@ -9,7 +9,8 @@ between two messages cannot be imitated by the text of one.
 Media stand as a hash of what came. The output schema comes first: engines that write it into the
 prompt do so in the system message.
 
-``marked``: characters up to the last ``cache_control`` mark of the caller, 0 = no mark.
+``marked``: characters up to the last ``cache_control`` mark of the caller, 0 = no mark. The marks
+themselves are not in the text: callers move them from turn to turn.
 """
 
 from __future__ import annotations
@@ -25,6 +26,12 @@ _BEFORE: Final = ("response_format", "text", "structured_outputs", "documents")
 _TOOLS: Final = ("tools", "functions")
 _SYSTEM_ROLES: Final = frozenset({"system", "developer"})
 _MARK: Final = "cache_control"
+_TOLD: Final = {  # blocks that are text without a member of this name, and what of them is read
+    "tool_use": ("name", "input"),
+    "tool_result": ("content",),
+    "thinking": ("thinking",),
+    "redacted_thinking": ("data",),
+}
 _UNSEEN: Final = frozenset({"role", "id", "status", _MARK})  # of a message; no template shows them
 
 
@@ -56,7 +63,7 @@ def _pieces(body: dict[str, Any], tools_first: bool) -> Iterator[tuple[str, bool
         head += 1
     if tools_first:
         yield from _fields(body, _TOOLS)
-    yield from _fields(body, ("system", "instructions"))
+    yield from _system(body)
     yield from _messages(messages[:head])
     if not tools_first:
         yield from _fields(body, _TOOLS)
@@ -70,8 +77,19 @@ def _fields(body: dict[str, Any], names: Iterable[str]) -> Iterator[tuple[str, b
     for name in names:
         value = body.get(name)
         if value is not None:
-            text = value if isinstance(value, str) else _json(value)
-            yield f"\x1d{name}\x1f{text}", f'"{_MARK}"' in text and not isinstance(value, str)
+            plain = _unmarked(value)
+            text = value if isinstance(value, str) else _json(plain)
+            yield f"\x1d{name}\x1f{text}", plain is not value
+
+
+def _system(body: dict[str, Any]) -> Iterator[tuple[str, bool]]:
+    """Of the APIs that have it beside the messages."""
+    blocks = body.get("system")
+    if isinstance(blocks, list):
+        yield "\x1dsystem\x1f", False
+        yield from _parts(blocks)
+    else:
+        yield from _fields(body, ("system", "instructions"))
 
 
 def _messages(messages: Iterable[Any]) -> Iterator[tuple[str, bool]]:
@@ -94,11 +112,35 @@ def _messages(messages: Iterable[Any]) -> Iterator[tuple[str, bool]]:
 def _parts(parts: list[Any]) -> Iterator[tuple[str, bool]]:
     for part in parts:
         text = part.get("text") if isinstance(part, dict) else part
-        marked = isinstance(part, dict) and bool(part.get(_MARK))
+        plain = _unmarked(part)
+        told = _TOLD.get(str(part.get("type"))) if isinstance(part, dict) else None
         if isinstance(text, str):
-            yield text, marked
+            yield text, plain is not part
+        elif told is not None:
+            yield from _block(plain, told)
+            yield "", plain is not part
         else:
-            yield f"\x1fmedia\x1f{xxh3_64_hexdigest(_json(part).encode())}", marked
+            digest = xxh3_64_hexdigest(_json(plain).encode())
+            yield f"\x1fmedia\x1f{digest}", plain is not part
+
+
+def _block(block: dict[str, Any], names: Iterable[str]) -> Iterator[tuple[str, bool]]:
+    yield f"\x1f{block['type']}\x1f", False
+    for name in names:
+        value = block.get(name)
+        if isinstance(value, list):
+            yield from _parts(value)
+        elif value is not None:
+            yield value if isinstance(value, str) else _json(value), False
+
+
+def _unmarked(value: Any) -> Any:
+    """Without the caller's mark, also of its items; ``value`` itself where there is none."""
+    if isinstance(value, dict) and value.get(_MARK):
+        return {name: item for name, item in value.items() if name != _MARK}
+    if isinstance(value, list) and any(isinstance(item, dict) and _MARK in item for item in value):
+        return [_unmarked(item) for item in value]
+    return value
 
 
 def _is_plain(name: str, value: Any) -> bool:
