@@ -9,7 +9,10 @@ from gateway.wire.canonical_prompt import CanonicalPrompt, canonical_prompt
 from tests.wire.message_streams import parsed
 
 MARK = {"cache_control": {"type": "ephemeral"}}
-TOOLS = [{"name": "weather", "input_schema": {"type": "object"}}, {"name": "time"}]
+TOOLS: list[dict[str, Any]] = [
+    {"name": "weather", "input_schema": {"type": "object"}},
+    {"name": "time"},
+]
 IMAGE = {"type": "image", "source": {"type": "base64", "data": "A" * 999}}
 USE: dict[str, Any] = {
     "type": "tool_use",
