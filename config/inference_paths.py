@@ -1,5 +1,5 @@
-"""How the data plane's own paths appear on the page of the API. They are OpenAI's; only what is
-added to them is described.
+"""How the data plane's own paths appear on the page of the API. They are OpenAI's and Anthropic's;
+only what is added to them is described.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ ADDED_HEADERS = {
 }
 
 
-def _refusals() -> dict[str, Any]:
-    """Every status that a call may get, with its reasons."""
+def _refusals(overloaded: int = 503) -> dict[str, Any]:
+    """Every status that a call may get, with its reasons. ``overloaded`` is what the API says
+    instead of 503."""
     by_status: dict[int, list[str]] = {}
     for reason, facts in REASONS.items():
-        by_status.setdefault(facts.status, []).append(f"`{reason}`: {facts.meaning}")
+        status = overloaded if facts.status == 503 else facts.status
+        by_status.setdefault(status, []).append(f"`{reason}`: {facts.meaning}")
     return {
         str(status): {"description": "\n\n".join(reasons)}
         for status, reasons in sorted(by_status.items())
@@ -27,7 +29,12 @@ def _refusals() -> dict[str, Any]:
     }
 
 
-def _generation(summary: str) -> dict[str, Any]:
+OPENAI = "As OpenAI's; with `stream`, server-sent events that end in [DONE]"
+ANTHROPIC = "As Anthropic's; with `stream`, server-sent events that end in message_stop"
+COUNTED = "As Anthropic's; counted by the replica that x-fairway-replica names, else estimated"
+
+
+def _generation(summary: str, answer: str = OPENAI, overloaded: int = 503) -> dict[str, Any]:
     headers = [
         {"name": name, "in": "header", "description": text, "schema": {"type": "string"}}
         for name, text in ADDED_HEADERS.items()
@@ -38,14 +45,13 @@ def _generation(summary: str) -> dict[str, Any]:
         "properties": {"model": {"type": "string"}, "stream": {"type": "boolean"}},
         "additionalProperties": True,
     }
-    answer = {"description": "As OpenAI's; with `stream`, server-sent events that end in [DONE]"}
     return {
         "post": {
             "tags": ["inference"],
             "summary": summary,
             "parameters": headers,
             "requestBody": {"content": {"application/json": {"schema": body}}, "required": True},
-            "responses": {"200": answer, **_refusals()},
+            "responses": {"200": {"description": answer}, **_refusals(overloaded)},
         }
     }
 
@@ -53,6 +59,8 @@ def _generation(summary: str) -> dict[str, Any]:
 INFERENCE_PATHS: dict[str, Any] = {
     "/v1/chat/completions": _generation("A chat"),
     "/v1/completions": _generation("A completion"),
+    "/v1/messages": _generation("A message", ANTHROPIC, 529),
+    "/v1/messages/count_tokens": _generation("The tokens of a message's prompt", COUNTED, 529),
     "/v1/models": {
         "get": {
             "tags": ["inference"],
