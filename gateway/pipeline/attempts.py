@@ -29,6 +29,7 @@ from gateway.replicas.supervised_replica import SupervisedReplica
 from gateway.replicas.upstream import AttemptTimeouts, Upstream
 from gateway.wire.dialect import Rewrite
 from gateway.wire.headers import to_replica
+from gateway.wire.whole_body import AnswerOutgrown
 
 FIRST_CONTENT_S = (30.0, 60.0, 300.0)  # by class
 
@@ -70,7 +71,8 @@ class Attempts:
                     exchange = self._exchange(call, replica, talk)
                     await Attempt(call, lease, exchange, talk, watch).run(self._upstream)
         except UpstreamError as failure:
-            call.outgrew = call.has_content and not failure.retryable
+            given_up = call.has_content and not failure.retryable
+            call.outgrew = given_up or isinstance(failure, AnswerOutgrown)
             lease.refund = not (call.relayed or call.outgrew)
             lease.failure = _blame(failure)
             return failure

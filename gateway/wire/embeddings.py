@@ -132,7 +132,7 @@ class EmbeddingsReader:
         except Garbled:
             return FrameFacts(b"", error=_failed("The replica's answer is not a JSON object."))
         if len(answer.data) != self._inputs:
-            return FrameFacts(b"", error=_failed("The replica did not answer every input."))
+            return FrameFacts(b"", error=_miscounted())
         self._is_done, self.finish_reason = True, "stop"
         return FrameFacts(
             frame.raw,
@@ -187,6 +187,12 @@ def _usage(answer: _Answer) -> Usage | None:
 def _error(raw: bytes) -> UpstreamError:
     """Raises Garbled."""
     return error_in(decode_chunk(raw), raw) or _failed("The replica's answer has no embeddings.")
+
+
+def _miscounted() -> UpstreamError:
+    """Servers differ in what a list of numbers is, so the request may be the reason."""
+    message = "The replica did not give one vector for every input."
+    return UpstreamError(Reason.UPSTREAM_ERROR, message, blames_replica=False)
 
 
 def _failed(message: str) -> UpstreamError:

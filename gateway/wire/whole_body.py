@@ -15,6 +15,14 @@ from gateway.wire.dialect import Frame
 MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 
 
+class AnswerOutgrown(UpstreamError):
+    """The replica has done its work, but its answer is larger than what is held of one."""
+
+    def __init__(self, most_bytes: int) -> None:
+        message = f"The replica sent an answer of more than {most_bytes} bytes."
+        super().__init__(Reason.UPSTREAM_ERROR, message, retryable=False, blames_replica=False)
+
+
 class WholeBody:
     """Implements Splitter."""
 
@@ -26,8 +34,7 @@ class WholeBody:
     def feed(self, chunk: bytes) -> list[Frame]:
         self._size_bytes += len(chunk)
         if self._size_bytes > self._max_bytes:
-            message = f"The replica sent an answer of more than {self._max_bytes} bytes."
-            raise UpstreamError(Reason.UPSTREAM_ERROR, message, retryable=False)
+            raise AnswerOutgrown(self._max_bytes)
         self._pieces.append(chunk)
         return []
 

@@ -165,6 +165,13 @@ def test_an_answer_without_its_vectors_is_the_replicas_failure(raw: bytes) -> No
     assert "boom" not in facts.error.message
 
 
+def test_a_wrong_number_of_vectors_counts_against_no_replica() -> None:
+    """Servers differ in what a list of numbers is."""
+    (facts,) = read(answer(3), parsed([1, 2, 3]))
+    assert facts.error is not None
+    assert not facts.error.blames_replica
+
+
 def test_a_status_inside_a_200_is_what_counts() -> None:
     (refused,) = read(b'{"error":{"message":"Too long.","code":400}}')
     assert refused.error is not None

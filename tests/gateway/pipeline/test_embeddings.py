@@ -257,6 +257,20 @@ def test_a_bad_body_is_refused_with_its_field(in_house: Any) -> None:
     run(in_house, scenario)
 
 
+def test_an_answer_that_outgrows_the_gateway_is_paid_for_by_its_prompt(in_house: Any) -> None:
+    """Its refund would be credit, before everybody else."""
+
+    async def scenario(house: House) -> None:
+        answer = await embed(house, "the sea " * 875)
+        assert answer.status == 502
+        (record,) = house.records
+        assert (record.prompt_tokens, record.completion_tokens) == (2_000, 0)
+        assert record.charge_microcredits == 2_000
+        assert len(house.scripted.attempts) == 1
+
+    run(in_house, scenario, said(*[Send(b"[" * 1_000_000)] * 68))
+
+
 def test_a_large_answer_is_held_and_given_whole(in_house: Any) -> None:
     vector = json.dumps([0.123456789] * 500).encode()
     data = b",".join(b'{"embedding":%s}' % vector for _ in range(100))
