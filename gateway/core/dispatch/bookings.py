@@ -16,7 +16,8 @@ place then.
   no-show  from ``GRACE_S`` after 1.2 * its time a booking is void
   hold     newcomers are refused while what is booked to come within their own wait would make them
            wait too long: open bookings count as work that waits ahead, times the share of bookings
-           that have been kept of late. So callers that never come back cost nothing for long
+           that have been kept of late. So callers that never come back cost nothing for long. A
+           tenant within its share is not refused for what others have booked (``shedding``)
 
 Retry-After is 1 to 60 s. What would be due later (above 60 / 1.2 s, since the header grows by up to
 20 %) is told 60 s and gets no booking.
