@@ -7,8 +7,10 @@ is open, the dialect's error event once it is committed, and nothing to a caller
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
-from gateway.core.errors import CallError, Evicted
+from gateway.core.errors import CallError, Evicted, LimitExceeded
+from gateway.core.limits.demands import BucketKey, BucketState
 from gateway.core.reasons import Reason
 from gateway.pipeline.call import Call
 from gateway.pipeline.reply import Headers, Reply, Stage
@@ -36,10 +38,26 @@ async def tell(error: CallError, call: Call, dialect: Dialect, reply: Reply) -> 
 
 def _refusal_headers(call: Call, error: CallError) -> Headers:
     waited_s = error.waited_s if isinstance(error, Evicted) else call.queued_s
-    return encoded({**_labels(call, waited_s), **error_headers(error, _RNG)})
+    labels = _labels(call, waited_s, _refusing(error))
+    return encoded({**labels, **error_headers(error, _RNG)})
 
 
-def _labels(call: Call, queue_s: float | None) -> dict[str, str]:
+def _refusing(error: CallError) -> tuple[BucketState, ...]:
+    """The bucket that refused; its reset is the moment at which the call is expected to fit."""
+    if not isinstance(error, LimitExceeded):
+        return ()
+    wait_s = error.retry_after_s or 0.0
+    return (BucketState(_key(error.bucket), error.limit, error.used, 0.0, wait_s),)
+
+
+def _key(bucket: str) -> BucketKey:
+    owner, pool, klass, meter, period = bucket.split("|")
+    return BucketKey(owner, meter, pool, klass, period)
+
+
+def _labels(
+    call: Call, queue_s: float | None, refusing: Sequence[BucketState] = ()
+) -> dict[str, str]:
     labels = CallLabels(
         call.call_id,
         call.request_id,
@@ -48,7 +66,7 @@ def _labels(call: Call, queue_s: float | None) -> dict[str, str]:
         queue_s=queue_s,
         prefix_hit_ratio=_prefix_hit_ratio(call),
     )
-    buckets = call.reservation.buckets if call.reservation else ()
+    buckets = call.reservation.buckets if call.reservation else refusing
     limits = call.style.limit_headers(buckets, call.clock.source.wall())
     return {**call_headers(labels), call.style.request_id_header: call.request_id, **limits}
 

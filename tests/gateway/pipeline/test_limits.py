@@ -38,6 +38,9 @@ def test_refusal_says_when_to_return_and_remaining_falls(in_house: Any) -> None:
         wait_ms = int(third.headers["retry-after-ms"])
         assert 30_000 <= wait_ms <= 36_000
         assert int(third.headers["retry-after"]) == -(-wait_ms // 1000)
+        assert third.headers["x-ratelimit-limit-requests"] == "2"
+        assert third.headers["x-ratelimit-remaining-requests"] == "0"
+        assert third.headers["x-ratelimit-reset-requests"] == "30s"
 
     in_house(scenario, tenants=(tenant(limits=(limit("rpm", 2),)),))
 

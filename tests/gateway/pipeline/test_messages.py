@@ -205,6 +205,9 @@ def test_refused_for_a_limit_says_when_to_return(in_house: Any) -> None:
         assert answer.json()["error"]["type"] == "rate_limit_error"
         assert int(answer.headers["retry-after"]) >= 1
         assert answer.headers["x-fairway-reason"] == "tokens_per_minute"
+        assert answer.headers["anthropic-ratelimit-tokens-limit"] == "100"
+        assert 0 <= int(answer.headers["anthropic-ratelimit-tokens-remaining"]) < 40
+        assert answer.headers["anthropic-ratelimit-tokens-reset"].endswith("Z")
 
     run(in_house, scenario, message(40, prompt=20), tenants=(tenant(limits=(limit("tpm", 100),)),))
 
