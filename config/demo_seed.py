@@ -30,7 +30,7 @@ from tenants.services import accounts, keys, members, operators, organizations
 ACTOR = Actor.command("prepare_demo")
 WHY = "first installation"
 OPERATOR = "olga"
-GENERATING = ("chat/completions", "completions", "messages")
+GENERATING = ("chat/completions", "completions", "responses", "messages")
 PRICED = PoolTerms(input_per_mtok=200_000, cached_per_mtok=50_000, output_per_mtok=600_000)
 
 

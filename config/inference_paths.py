@@ -30,6 +30,8 @@ def _refusals(overloaded: int = 503) -> dict[str, Any]:
 
 
 OPENAI = "As OpenAI's; with `stream`, server-sent events that end in [DONE]"
+VECTORS = "As OpenAI's; never a stream"
+ITEMS = "As OpenAI's, nothing is stored; with `stream`, its events up to `response.completed`"
 ANTHROPIC = "As Anthropic's; with `stream`, server-sent events that end in message_stop"
 COUNTED = "As Anthropic's; counted by the replica that x-fairway-replica names, else estimated"
 
@@ -59,6 +61,8 @@ def _generation(summary: str, answer: str = OPENAI, overloaded: int = 503) -> di
 INFERENCE_PATHS: dict[str, Any] = {
     "/v1/chat/completions": _generation("A chat"),
     "/v1/completions": _generation("A completion"),
+    "/v1/embeddings": _generation("Vectors of texts", VECTORS),
+    "/v1/responses": _generation("A response", ITEMS),
     "/v1/messages": _generation("A message", ANTHROPIC, 529),
     "/v1/messages/count_tokens": _generation("The tokens of a message's prompt", COUNTED, 529),
     "/v1/models": {

@@ -177,9 +177,15 @@ def test_stored_state_is_a_bad_request_error_that_names_it(
     assert "not" in caught.value.message
 
 
-def test_a_pool_without_the_endpoint_is_a_not_found_error(client: OpenAI) -> None:
+def test_a_pool_without_the_endpoint_is_a_not_found_error(
+    client: OpenAI, operator: Operator
+) -> None:
+    operator.post("/pools", slug="chats", endpoints=["chat/completions"])
+    told = operator.put("/pools/chats/models", name="chats", upstream_model="up")
+    assert told["name"] == "chats"
+    wait_until(lambda: "chats" in {each.id for each in client.models.list()}, "the model")
     with pytest.raises(openai.NotFoundError) as caught:
-        client.responses.create(model="sim", input="x")
+        client.responses.create(model="chats", input="x")
     assert caught.value.code == "endpoint_not_served"
 
 
