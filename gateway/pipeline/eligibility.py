@@ -1,5 +1,6 @@
 """Which replicas of its pool may run a call? Filters before any policy is asked.
 
+  endpoint    kinds of servers that are known to serve it, if there are any
   dedicated   a replica that names tenants runs their calls only
   region      the caller may ask for one (``x-fairway-region``); it must exist in the pool
   capability  what the request needs (pictures, tools, a schema of the answer) and a replica that
@@ -20,17 +21,20 @@ from typing import Any
 from gateway.core.errors import Rejected
 from gateway.core.reasons import Reason
 from gateway.pipeline.call import Order
+from gateway.replicas.adapters import adapter_of
 from gateway.snapshot.values import PoolValue, ReplicaValue
 
 ENABLED = "enabled"
 Test = Callable[[ReplicaValue], bool]
 
 
-def eligible_replicas(order: Order) -> frozenset[str] | None:
-    """None = all of the pool. Raises Rejected(INVALID_REQUEST)."""
+def eligible_replicas(order: Order, endpoint: str) -> frozenset[str] | None:
+    """None = all of the pool. ``endpoint``: the one that its replica must serve. Raises
+    Rejected(INVALID_REQUEST)."""
     pool = order.route.pool
     replicas = [replica for replica in pool.replicas if replica.state == ENABLED]
     everybody = len(replicas)
+    replicas = _preferred(replicas, lambda each: endpoint in adapter_of(each.kind).endpoints)
     tenant, region = order.principal.tenant.slug, order.hints.region
     needed = _needed(order)
     tokens = order.count.size.input_tokens
@@ -58,9 +62,10 @@ def _needed(order: Order) -> frozenset[str]:
 
 
 def _asks_schema(body: Mapping[str, Any]) -> bool:
-    """In chat, or in ``responses``."""
-    text = body.get("text")
-    forms = (body.get("response_format"), text.get("format") if isinstance(text, dict) else None)
+    """In chat, in ``responses``, or in ``messages``."""
+    holders = (body.get("text"), body.get("output_config"))
+    nested = [each.get("format") for each in holders if isinstance(each, dict)]
+    forms = (body.get("response_format"), *nested)
     return any(isinstance(form, dict) and form.get("type") == "json_schema" for form in forms)
 
 

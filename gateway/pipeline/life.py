@@ -99,7 +99,7 @@ class Pipeline:
         count = self.counter.count(  # 3
             route.pool.slug, call.principal.tenant.slug, call.body
         )
-        return placed(Order(call.principal, call.body, hints, route, count))
+        return placed(Order(call.principal, call.body, hints, route, count), endpoint)
 
     async def _answer(self, call: Call, incoming: Incoming, reply: Reply) -> Delivery:
         """Returns once a replica has given the whole answer."""

@@ -25,9 +25,9 @@ SYSTEM_FIRST = "system_first"
 SHORTEST_BYTES = 2 * BLOCK_CHARACTERS  # below, no replica counts as a holder
 
 
-def placed(order: Order) -> Order:
+def placed(order: Order, endpoint: str) -> Order:
     """With what decides where it may run and where it should. Raises Rejected."""
-    return replace(order, eligible=eligible_replicas(order), prefix=prefix_of(order))
+    return replace(order, eligible=eligible_replicas(order, endpoint), prefix=prefix_of(order))
 
 
 def prefix_of(order: Order) -> PrefixChain:

@@ -179,6 +179,21 @@ def test_pool_without_the_endpoint_says_so(in_house: Any) -> None:
     in_house(scenario)
 
 
+def test_replicas_that_cannot_serve_it_are_not_asked_where_others_can(in_house: Any) -> None:
+    async def scenario(house: House) -> None:
+        answers = await asyncio.gather(*(ask(house) for _ in range(6)))
+        assert {answer.headers["x-fairway-replica"] for answer in answers} == {"r2"}
+
+    run(in_house, scenario, replicas=(replica("r1", kind="sglang"), replica("r2")))
+
+
+def test_servers_of_unknown_abilities_are_asked_where_their_pool_says_so(in_house: Any) -> None:
+    async def scenario(house: House) -> None:
+        assert (await ask(house)).status == 200
+
+    run(in_house, scenario, replicas=(replica("r1", kind="openai"),))
+
+
 def test_own_request_id_is_told_in_header_and_body(in_house: Any) -> None:
     async def scenario(house: House) -> None:
         answer = await ask(house, model="nothing", headers={"x-request-id": "mine-1"})
