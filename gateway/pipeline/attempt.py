@@ -130,7 +130,7 @@ class Attempt:
         """One read's worth of frames: what they mean first, then what the caller gets. An error
         among them is raised after what came before it has been relayed."""
         now_s = self.call.clock.now()
-        content = False
+        content = begun = False
         error: UpstreamError | None = None
         for frame in frames:
             facts = self.exchange.reader.facts(frame)
@@ -138,8 +138,9 @@ class Attempt:
                 break
             self._observe(facts, now_s)
             content = content or facts.has_content
+            begun = begun or not facts.acknowledges
             self.talk.delivery.take(frame, facts)
-        self._account()
+        self._account(begun)
         if self._complete:
             patience.extend(now_s + LINGER_S)
         elif content:
@@ -169,9 +170,9 @@ class Attempt:
         self.call.usage = self.lease.usage = usage
         self.call.entry.input_tokens(usage.input_tokens, usage.cached_tokens)
 
-    def _account(self) -> None:
+    def _account(self, begun: bool) -> None:
         """Once per read: what was received so far, for the table, the tag and the charge."""
-        if not self._started:
+        if begun and not self._started:
             self._has_started()
         tokens = self.exchange.reader.tokens
         if tokens != self._reported_tokens:

@@ -92,6 +92,7 @@ class FrameFacts(msgspec.Struct, frozen=True, gc=False):
     tokens: int = 0  # output tokens received on this attempt so far, this frame included
     gateway_only: bool = False  # only the gateway asked for this frame
     progress_only: bool = False  # prompt progress, before the first token
+    acknowledges: bool = False  # says that the call was taken, not that the replica works at it
     next_event: int = 0  # number of the event after this one, where the API numbers them
 
     @property

@@ -116,10 +116,18 @@ def _end_of_frame(text: bytes | bytearray, scan: int, end_mark: bytes | None) ->
 
 
 def _single(raw: bytes) -> Frame | None:
-    """The common case without a loop: one data line that ends in LF LF, nothing else."""
-    if not (raw.startswith(b"data: ") and raw.endswith(b"\n\n")) or b"\r" in raw:
+    """The common cases without a loop: one data line that ends in LF LF, perhaps after the line
+    that names the event, nothing else."""
+    start, event = 0, None
+    if raw.startswith(b"event: "):
+        start = raw.find(b"\n") + 1
+        event = raw[7 : start - 1]
+    if not (raw.startswith(b"data: ", start) and raw.endswith(b"\n\n")) or b"\r" in raw:
         return None
-    return Frame(raw, raw[6:-2]) if raw.find(b"\n") == len(raw) - 2 else None
+    if raw.find(b"\n", start) != len(raw) - 2:
+        return None
+    name = event.decode("utf-8", "replace") if event is not None else None
+    return Frame(raw, raw[start + 6 : -2], name)
 
 
 def _parsed(raw: bytes, text: bytes) -> Frame:

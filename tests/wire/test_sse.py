@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from gateway.core.errors import UpstreamError
 from gateway.core.reasons import Reason
+from gateway.wire import sse
 from gateway.wire.dialect import Frame
 from gateway.wire.sse import SseSplitter
 from tests.wire.streams import WHOLE, event, frames
@@ -154,3 +155,17 @@ def test_slow_drip_of_a_large_event_costs_linear_time(raw: bytes) -> None:
     started = time.process_time()
     assert len(sliced(raw, list(range(0, len(raw), 8)))) == 1
     assert time.process_time() - started < 3
+
+
+def test_the_short_way_reads_what_the_long_way_reads() -> None:
+    """Frames of one data line, with or without a name, are read without a loop."""
+    rng = random.Random(3)
+    parts = [b"event: ", b"data: ", b"data:", b"event:", b"\n", b"\n\n", b"\r", b"\r\n"]
+    parts += [b" ", b"x", b'{"a":1}', b": c\n", b"\xff", b"id: 4\n", b"event: x\ndata: y"]
+    taken = 0
+    for _ in range(20_000):
+        raw = b"".join(rng.choices(parts, k=rng.randint(1, 6))) + b"\n\n"
+        short = sse._single(raw)
+        assert short in (None, sse._parsed(raw, raw)), raw
+        taken += short is not None
+    assert taken > 200

@@ -29,6 +29,9 @@ from gateway.wire.hidden_errors import error_in
 from gateway.wire.responses.events import Event, Response, decode_event
 from gateway.wire.responses.hidden_errors import error_of_event, error_of_response
 
+_ACKNOWLEDGED: Final = frozenset(
+    {"response.created", "response.queued", "response.in_progress"}
+)  # vLLM sends them at once, also while the call waits in its own queue
 ENDS: Final = frozenset({"response.completed", "response.incomplete"})
 _FAILURES: Final = frozenset({"response.failed", "response.cancelled"})
 _THOUGHT: Final = "response.reasoning"
@@ -81,6 +84,7 @@ class ResponsesStreamReader:
             has_content=has_content,
             is_reasoning_only=has_content and kind.startswith(_THOUGHT),
             tokens=self._tokens,
+            acknowledges=kind in _ACKNOWLEDGED,
             next_event=self._next_event,
         )
 

@@ -11,6 +11,7 @@ import pytest
 
 from gateway.core.reasons import Reason
 from gateway.pipeline.delivery import MAX_OPEN_BYTES
+from gateway.pipeline.flow import Lease
 from tests.fakes import scripts
 from tests.fakes.data_plane import MODEL, POOL, Answer, House, limit, tenant
 from tests.fakes.scripts import Cut, Hang, Script, Send, Wait
@@ -292,3 +293,20 @@ def test_a_caller_that_leaves_pays_for_what_it_got(in_house: Any) -> None:
         assert house.scripted.attempts[0].closed_early
 
     run(in_house, scenario, said(*WHOLE[:6], Hang()))
+
+
+def test_what_acknowledges_a_call_does_not_say_that_it_runs(
+    in_house: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """vLLM sends ``response.created`` also for a call that waits in its own queue."""
+    started: list[float] = []
+
+    async def scenario(house: House) -> None:
+        began_s = house.clock.monotonic()
+        took = house.clock.monotonic
+        monkeypatch.setattr(Lease, "first_event", lambda lease: started.append(took() - began_s))
+        await respond(house, stream=True)
+        assert started == [pytest.approx(5.0)]
+
+    acknowledged, rest = WHOLE[:2], WHOLE[2:]
+    run(in_house, scenario, said(*acknowledged, Wait(5.0), *rest))
