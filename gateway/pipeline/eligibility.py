@@ -37,7 +37,7 @@ def eligible_replicas(order: Order, endpoint: str) -> frozenset[str] | None:
     replicas = _preferred(replicas, lambda each: endpoint in adapter_of(each.kind).endpoints)
     tenant, region = order.principal.tenant.slug, order.hints.region
     needed = _needed(order)
-    tokens = order.count.size.input_tokens
+    tokens = _tokens_at_once(order)
     replicas = [each for each in replicas if not each.tenants or tenant in each.tenants]
     if region and replicas:
         replicas = _must(replicas, lambda each: each.region == region, f"the region {region!r}")
@@ -49,6 +49,14 @@ def eligible_replicas(order: Order, endpoint: str) -> frozenset[str] | None:
     if len(replicas) == everybody:
         return None
     return frozenset(replica.slug for replica in replicas)
+
+
+def _tokens_at_once(order: Order) -> int:
+    """Of the prompt that must fit a context: of several inputs the longest."""
+    tokens, body = order.count.size.input_tokens, order.body
+    if body.longest_bytes is None or not body.prompt_bytes:
+        return tokens
+    return -(-tokens * body.longest_bytes // body.prompt_bytes)
 
 
 def _needed(order: Order) -> frozenset[str]:

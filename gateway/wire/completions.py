@@ -20,7 +20,7 @@ def _parse(raw: bytes, bounds: BodyBounds) -> ParsedBody:
     if (known.best_of or n) != n:
         raise invalid("The field best_of must equal n: answers are streamed.", "best_of")
     text = PromptText()
-    prompts = add_prompts(text, known.prompt, name="prompt", most=MAX_PROMPTS)
+    prompts, _ = add_prompts(text, known.prompt, name="prompt", most=MAX_PROMPTS)
     add_fields(text, body)
     return ParsedBody(
         model=known.model,

@@ -51,6 +51,7 @@ class ParsedBody:
     has_media: bool = False
     user: str | None = None
     size_bytes: int = 0  # as it came, media included
+    longest_bytes: int | None = None  # of prompts that are read one by one; None = all is one
 
     @property
     def generates(self) -> bool:

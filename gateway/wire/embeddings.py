@@ -70,7 +70,7 @@ class EmbeddingsDialect:
         if known.stream:
             raise invalid("Embeddings are not streamed.", "stream")
         text = PromptText()
-        add_prompts(text, _prompts(known), name="input", most=MAX_INPUTS)
+        _, longest = add_prompts(text, _prompts(known), name="input", most=MAX_INPUTS)
         return ParsedBody(
             model=known.model,
             stream=False,
@@ -83,6 +83,7 @@ class EmbeddingsDialect:
             service_tier=known.service_tier,
             user=known.user,
             size_bytes=len(raw),
+            longest_bytes=longest,
         )
 
     def upstream_body(self, parsed: ParsedBody, rewrite: Rewrite) -> bytes:

@@ -11,7 +11,7 @@ import pytest
 
 from gateway.core.reasons import Reason
 from tests.fakes import scripts
-from tests.fakes.data_plane import MODEL, POOL, Answer, House, limit, tenant
+from tests.fakes.data_plane import MODEL, POOL, Answer, House, limit, replica, tenant
 from tests.fakes.scripts import Cut, Hang, Script, Send, Wait, plain
 
 PATH = "/v1/embeddings"
@@ -281,3 +281,30 @@ def test_a_large_answer_is_held_and_given_whole(in_house: Any) -> None:
         assert answer.body == large
 
     run(in_house, scenario, plain(large, "application/json"))
+
+
+@pytest.mark.parametrize(
+    ("given", "served_by"),
+    [
+        (["the sea " * 50] * 100, {"short", "long"}),
+        (["the sea " * 50, "the sea " * 2_000], {"long"}),
+        ("the sea " * 2_000, {"long"}),
+        ([[7] * 100] * 100, {"short", "long"}),
+        ([7] * 5_000, {"long"}),
+    ],
+    ids=["many", "one of them long", "long", "many in tokens", "long in tokens"],
+)
+def test_each_input_must_fit_a_context_not_all_of_them(
+    in_house: Any, given: Any, served_by: set[str]
+) -> None:
+    async def scenario(house: House) -> None:
+        one = isinstance(given, str) or isinstance(given[0], int)
+        vectors = [{"embedding": [1]}] * (1 if one else len(given))
+        whole = json.dumps({"data": vectors, "usage": {"prompt_tokens": 1}}).encode()
+        house.scripted.default = said(Wait(0.1), Send(whole))
+        answers = await asyncio.gather(*(embed(house, given) for _ in range(4)))
+        assert {answer.status for answer in answers} == {200}
+        assert {answer.headers["x-fairway-replica"] for answer in answers} == served_by
+
+    replicas = [replica("short", context_tokens=1_000), replica("long", context_tokens=8_000)]
+    run(in_house, scenario, replicas=replicas)
