@@ -131,19 +131,19 @@ TABLE = (
     ),
     Row(
         "batch_every",
-        "dispatches",
+        "parts",
         0,
         10_000,
         "queues.class_order",
-        meaning="While batch waits, one dispatch of so many is batch's; 0 = never.",
+        meaning="While batch waits, one part in so many of the service is its; 0 = never.",
     ),
     Row(
         "aged_every",
-        "dispatches",
+        "parts",
         0,
         10_000,
         "queues.class_order",
-        meaning="One dispatch of so many goes to an aged head; 0 = never.",
+        meaning="One part in so many of the service goes to aged heads; 0 = never.",
     ),
     Row(
         "aged_after_s",

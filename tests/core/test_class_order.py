@@ -55,6 +55,35 @@ def test_waiting_batch_gets_exactly_every_twentieth_dispatch() -> None:
     assert served[19] == ("batch", "batch_share")
 
 
+def costing(waiting: Waiting, cost: float) -> Waiting:
+    for call in waiting.values():
+        call.cost = cost
+    return waiting
+
+
+def test_batch_gets_a_twentieth_of_the_service_whatever_its_calls_cost() -> None:
+    for batch_cost in (0.25, 1.0, 40.0):
+        waiting = together(heads(INTERACTIVE), costing(heads(BATCH), batch_cost))
+        served = [label for label, _ in dispatch(ClassOrder(config()), waiting, 4_000)]
+        batch = batch_cost * served.count("batch")
+        assert abs(batch / (batch + served.count("interactive")) - 0.05) <= 0.01, batch_cost
+
+
+def test_what_a_batch_call_takes_above_its_estimate_is_owed_back() -> None:
+    order, waiting = ClassOrder(config()), heads(INTERACTIVE, BATCH)
+    dispatch(order, waiting, 20)
+    order.corrected(4.0)  # five times its estimate in all
+    served = [label for label, _ in dispatch(order, waiting, 100)]
+    assert served.index("batch") == 95
+
+
+def test_an_aged_head_that_costs_more_waits_longer_for_the_next() -> None:
+    waiting = together(heads(INTERACTIVE), costing(heads(STANDARD, waited_s=30.0), 5.0))
+    served = dispatch(ClassOrder(config()), waiting, 60)
+    aged_at = [number for number, entry in enumerate(served, 1) if entry[1] == "aged"]
+    assert aged_at == [1, 47]
+
+
 def test_batch_saves_nothing_up_while_it_does_not_wait() -> None:
     order = ClassOrder(config())
     dispatch(order, heads(INTERACTIVE), 50)

@@ -89,6 +89,17 @@ def test_long_answers_are_paid_for(neighbours: Neighbours, honest: dict[str, See
     assert seen["light"].refused == 0
 
 
+def test_long_batch_calls_collect_no_slots_beside_interactive_ones(neighbours: Neighbours) -> None:
+    """Batch is owed a twentieth of the service while it waits; of the dispatches it would be most
+    of the slots after a minute, since its calls live twenty times as long."""
+    long_batch = asks({"x-fairway-priority": "batch"}, max_tokens=1_000)
+    seen = neighbours.of(long_batch, klass="interactive", warm_s=15.0, seconds=20.0)
+    served = sum(one.service_per_s for one in seen.values())
+    assert seen["victim"].refused == seen["light"].refused == 0
+    assert 0 < seen["attacker"].service_per_s <= 0.1 * served
+    assert seen["light"].ttft_p95_s <= 0.6
+
+
 @pytest.mark.parametrize("hurry", [None, "1"], ids=["when_told", "never_in_time"])
 def test_bookings_of_one_tenant_refuse_nobody_else(
     neighbours: Neighbours, hurry: str | None

@@ -12,7 +12,7 @@ higher class was queued or dispatched in the last 3 s,
 (the first two: their own calls in flight on its replicas; interactive calls do not count, and
 neither do calls that end on a replica which was removed; the third looks at interactive calls
 only). When no higher class has been seen for 3 s, the lower ones may have everything. The
-exceptions of ``class_order`` (batch's one of 20, aged heads) pass the holdback: they are what keeps
+exceptions of ``class_order`` (batch's twentieth, aged heads) pass the holdback: they are what keeps
 a held class alive.
 
 Invariants: interactive is never held; with one slot nobody is (ceil). Units: monotonic seconds.

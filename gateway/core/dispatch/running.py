@@ -47,7 +47,7 @@ class RunningCalls:
 
     @property
     def batch_above_least(self) -> bool:
-        """Batch runs on more than the one of 20 that it is owed."""
+        """Batch runs on more than the twentieth that it is owed."""
         return self._strict_batch > 0
 
     def configure(self, config: PoolConfig, now_s: float) -> None:
@@ -120,9 +120,12 @@ class RunningCalls:
             self._waiting.queue(klass).hold(tenant)
 
     def _correct(self, lease: Lease, cost: float) -> None:
-        if cost == lease.charge.cost:
+        more = cost - lease.charge.cost
+        if not more:
             return
-        self.account.corrected(lease.ticket.tenant, cost - lease.charge.cost)
+        self.account.corrected(lease.ticket.tenant, more)
+        if lease.spared:
+            self._waiting.correct_batch_share(more)
         self._waiting.queues[lease.ticket.klass].correct(lease.charge, cost)
         for klass, charge in lease.below:
             self._waiting.queues[klass].correct(charge, cost)

@@ -11,8 +11,8 @@ a call arrives, by the wait that is to be expected, and not by how long the queu
 Above the budget something must go, in this order:
 
   1. queued calls of lower classes, batch first, as much cost as the class is over its budget. They
-     would not be served in time anyway, and what is left of them (one of 20, aged heads) would take
-     slots. One batch call stays, so that batch has its minimum
+     would not be served in time anyway, and what is left of them (its twentieth, aged heads)
+     would take slots. One batch call stays, so that batch has its minimum
   2. in the class itself, of the tenant furthest above its fair share the newest call, conversations
      that begin before those that go on; until the class is within its budget. While batch runs
      above its minimum the class is given its whole budget before that. A tenant whose own calls,

@@ -142,6 +142,10 @@ class WaitingCalls:
         self._order.dispatched(choice, batch_waits=batch_waits)
         return charge
 
+    def correct_batch_share(self, more: float) -> None:
+        """A call that batch was owed costs so much more than it was charged."""
+        self._order.corrected(more)
+
     def charge_below(self, ticket: Ticket, cost: float) -> list[tuple[PriorityClass, Charge]]:
         """What the tenant receives in its class counts in its lower classes too."""
         charged = []
