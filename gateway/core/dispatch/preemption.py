@@ -5,8 +5,8 @@ because batch calls that run for minutes hold everything, one is taken back:
 
   when    an interactive head has waited 500 ms and every replica that could run it is out of slots
   whom    batch, nothing of it relayed, taken back fewer than 2 times before, not of the twentieth
-          that ``class_order`` owes to batch; the one with the least output so far, on a replica where
-          the head may run
+          that ``class_order`` owes to batch; the one with the least output so far, on a replica
+          where the head may run
   budget  what is thrown away (its prompt and its output so far) is at most 3 % of the service that
           was completed: each completed call earns 3 % of its cost, each preemption spends
 
