@@ -75,7 +75,7 @@ def test_timeouts_have_the_name_of_their_phase() -> None:
 def test_every_status_has_a_meaning() -> None:
     for status in range(300, 600):
         error = error_for_status(status)
-        assert error.blames_replica is (status not in (501, 503) and not 400 <= status < 500)
+        assert error.blames_replica is (status not in (501, 503, 529) and not 400 <= status < 500)
 
 
 @pytest.mark.parametrize(

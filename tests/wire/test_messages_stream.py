@@ -70,6 +70,10 @@ def test_what_says_nothing_does_not_commit(raw: bytes) -> None:
     assert facts.relay == raw
 
 
+def test_a_ping_says_nothing_of_the_work() -> None:
+    assert [facts.acknowledges for facts in read(started(), PING, block())] == [False, True, False]
+
+
 def test_every_byte_is_relayed() -> None:
     """G11: also usage, which every caller of this API gets."""
     assert b"".join(facts.relay for facts in read(WHOLE)) == WHOLE

@@ -72,7 +72,7 @@ class MessagesStreamReader:
                 return self._message_delta(frame, event)
             case "message_stop":
                 return self._stopped(frame)
-        return FrameFacts(frame.raw, tokens=self._tokens)
+        return FrameFacts(frame.raw, tokens=self._tokens, acknowledges=kind == "ping")
 
     def _content(self, frame: Frame, shown: bool, thought: bool) -> FrameFacts:
         has_content = shown or thought
