@@ -112,15 +112,15 @@ def _out_of_range(text: str) -> Rejected:
 
 def _check_shape(body: dict[str, Any], bounds: BodyBounds) -> None:
     field = "messages" if "messages" in body else "input"
-    messages = body.get(field)
-    messages = messages if isinstance(messages, list) else []
+    given = body.get(field)
+    given = given if isinstance(given, list) else []
+    messages = [each for each in given if isinstance(each, dict | list)]
     if len(messages) > MAX_MESSAGES:
         raise invalid(f"There are more than {MAX_MESSAGES} messages.", field)
-    rest = {name: value for name, value in body.items() if value is not messages}
+    rest = {name: value for name, value in body.items() if value is not given}
     _check_part(rest, 1, bounds)
     for message in messages:
-        if isinstance(message, dict | list):
-            _check_part(message, 3, bounds)
+        _check_part(message, 3, bounds)
 
 
 def _check_part(part: dict[str, Any] | list[Any], depth: int, bounds: BodyBounds) -> None:

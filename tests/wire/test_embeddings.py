@@ -99,6 +99,10 @@ def test_the_most_inputs_are_accepted() -> None:
     assert parsed([[1, 2]] * MAX_INPUTS).prompt_bytes == 8 * MAX_INPUTS
 
 
+def test_a_long_text_in_token_ids_is_no_list_of_messages() -> None:
+    assert parsed([7] * 100_000, vendor=[[]] * 100).prompt_bytes == 400_000
+
+
 def test_what_the_replica_gets_is_no_stream_and_keeps_unknown_fields() -> None:
     fields = {"encoding_format": "base64", "dimensions": 8, "vendor": {"deep": [1, None]}}
     body = parsed(["a"], stream=False, stream_options={}, cache_salt="mine", priority=-9, **fields)

@@ -310,3 +310,28 @@ def test_what_acknowledges_a_call_does_not_say_that_it_runs(
 
     acknowledged, rest = WHOLE[:2], WHOLE[2:]
     run(in_house, scenario, said(*acknowledged, Wait(5.0), *rest))
+
+
+def test_a_cache_key_leads_to_its_replica_though_another_has_less_to_do(in_house: Any) -> None:
+    async def scenario(house: House) -> None:
+        pool = replace(house.snapshot.pools[POOL], routing="bounded")
+        house.change(pools={POOL: pool})
+
+        async def served_by(number: int, **fields: Any) -> str:
+            answer = await respond(house, f"{number} " * 400, **fields)
+            return answer.headers["x-fairway-replica"]
+
+        leave = asyncio.Event()
+        body = {"model": MODEL, "input": "0 " * 400, "stream": True, "prompt_cache_key": "k"}
+        house.scripted.default = said(*WHOLE[:6], Hang())
+        busy = asyncio.create_task(house.call(body, path=PATH, leave=leave))
+        await asyncio.sleep(1.0)
+        holder = house.scripted.attempts[0].slug
+        house.scripted.default = said(*WHOLE)
+        assert await served_by(1) != holder
+        assert await served_by(2, prompt_cache_key="k") == holder
+        assert await served_by(3, prompt_cache_key="other") != holder
+        leave.set()
+        await busy
+
+    run(in_house, scenario)
