@@ -54,6 +54,7 @@ def test_the_cost_ahead_is_that_of_the_class_and_those_above() -> None:
 
 
 def test_counts_are_exactly_zero_when_nothing_waits() -> None:
+    """R32: every way out of the queue subtracts what the way in has added."""
     calls = [call(cost=0.1 * number) for number in range(50)]
     load = loaded(*calls)
     for each in calls:
