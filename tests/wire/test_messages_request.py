@@ -42,7 +42,7 @@ def test_request_is_read() -> None:
         ({"max_tokens": True}, "max_tokens"),
         ({"messages": []}, "messages"),
         ({"messages": "hi"}, "messages"),
-        ({"messages": [{"role": "robot", "content": "x"}]}, "messages[0].role"),
+        ({"messages": [{"role": "", "content": "x"}]}, "messages[0].role"),
         ({"messages": [{"role": "user"}]}, "messages[0].content"),
         ({"messages": said({"text": "no type"})}, "messages[0].content[0].type"),
         ({"messages": said({"type": "text"})}, "messages[0].content[0].text"),
@@ -99,6 +99,7 @@ def test_max_tokens_is_required_only_where_something_is_generated() -> None:
         {"messages": said({"type": "vendor_block", "anything": [1, 2]})},
         {"messages": said({"type": "search_result", "source": "u", "title": "t", "content": []})},
         {"messages": [{"role": "system", "content": "x"}, *HELLO["messages"]]},
+        {"messages": [{"role": "ctx", "content": "x"}, *HELLO["messages"]]},
         {"vendor": {"deep": [1, 2.5, None, "ü"]}},
     ],
 )

@@ -116,14 +116,23 @@ def test_input_of_the_gateway_is_the_whole_prompt() -> None:
     assert last.tokens == 7
 
 
-def test_last_message_delta_has_the_last_word_on_usage() -> None:
-    facts = read(
-        started(input_tokens=0, output_tokens=0),
-        ended(None, output_tokens=5),
-        ended("max_tokens", input_tokens=9, cache_read_input_tokens=None, output_tokens=6),
-    )
-    assert [each.usage for each in facts] == [None, None, Usage(9, 0, 6)]
-    assert facts[-1].finish_reason == "max_tokens"
+@pytest.mark.parametrize(
+    ("first", "last", "wanted"),
+    [
+        ({"input_tokens": 0}, {"input_tokens": 9, "cache_read_input_tokens": None}, (9, 0)),
+        ({"input_tokens": 3, "cache_read_input_tokens": 4}, {}, (7, 4)),
+        ({"input_tokens": 3, "cache_read_input_tokens": 4}, {"input_tokens": 3}, (7, 4)),
+        ({"input_tokens": 7}, {"input_tokens": 3, "cache_read_input_tokens": 4}, (7, 4)),
+        ({"input_tokens": 3, "cache_read_input_tokens": 4}, {"input_tokens": 7}, (7, 0)),
+        ({"input_tokens": 3}, {"cache_creation_input_tokens": 4}, (7, 0)),
+    ],
+)
+def test_usage_is_put_together_from_both_ends(
+    first: dict[str, Any], last: dict[str, Any], wanted: tuple[int, int]
+) -> None:
+    """Servers report the prompt at the beginning, at the end, or at both."""
+    facts = read(started(**first), ended(None, output_tokens=5), ended(output_tokens=6, **last))
+    assert [each.usage for each in facts] == [None, None, Usage(*wanted, 6)]
 
 
 def test_usage_is_not_told_before_it_is_final() -> None:

@@ -25,12 +25,18 @@ class ReportedUsage(msgspec.Struct, gc=False):
     output_tokens: Count | None = None
 
     def onto(self, earlier: ReportedUsage) -> ReportedUsage:
-        """What this one does not say, the earlier one has said: counts are cumulative."""
+        """What this one does not say, the earlier one has said: counts are cumulative. Another
+        input without a word on caches is all of the prompt."""
+        input_tokens, cached = self.input_tokens, self.cache_read_input_tokens
+        created = self.cache_creation_input_tokens
+        if cached is None and created is None and input_tokens in (None, earlier.input_tokens):
+            cached = earlier.cache_read_input_tokens
+            created = earlier.cache_creation_input_tokens
         return ReportedUsage(
-            *(
-                getattr(earlier, name) if getattr(self, name) is None else getattr(self, name)
-                for name in self.__struct_fields__
-            )
+            earlier.input_tokens if input_tokens is None else input_tokens,
+            cached,
+            created,
+            earlier.output_tokens if self.output_tokens is None else self.output_tokens,
         )
 
     def as_usage(self) -> Usage:

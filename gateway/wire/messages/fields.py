@@ -50,7 +50,9 @@ NEEDED: Final[dict[str, tuple[str, ...]]] = {
 
 
 class Message(msgspec.Struct):
-    role: Literal["user", "assistant", "system"]
+    """Roles are the replica's to judge: clients send others than ``user`` and ``assistant``."""
+
+    role: Annotated[str, Meta(min_length=1, max_length=64)]
     content: str | list[Block]
 
 
