@@ -50,10 +50,10 @@ class Run:
         facts: dict[str, Any] = json.loads((self.var / "run.json").read_text())
         return facts
 
-    def ask(self, model: str) -> dict[str, Any]:
+    def ask(self, model: str, path: str = "chat/completions") -> dict[str, Any]:
         body = {"model": model, "max_tokens": 8, "messages": [{"role": "user", "content": "Hi"}]}
         request = urllib.request.Request(
-            f"{self.facts['base_url']}/v1/chat/completions",
+            f"{self.facts['base_url']}/v1/{path}",
             json.dumps(body).encode(),
             {
                 "authorization": f"Bearer {self.facts['tenants'][0]['api_key']}",
@@ -89,6 +89,9 @@ def test_every_model_answers_and_is_counted(run: Run) -> None:
         answer = run.ask(model)
         assert answer["choices"][0]["message"]["content"]
         assert answer["usage"]["completion_tokens"] > 0
+        message = run.ask(model, "messages")
+        assert message["content"][0]["text"]
+        assert message["usage"]["output_tokens"] > 0
 
 
 def test_a_second_one_says_what_to_do(run: Run) -> None:
