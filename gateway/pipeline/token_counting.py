@@ -4,7 +4,8 @@ pool that counts, else by the gateway's own estimate.
 A replica counts exactly, with its model's template, and without a slot, so nothing is queued and no
 slot is taken. Where none can, or none answers in time, the answer is what admission would reserve
 on: the prompt's bytes divided by what this organization's prompts have yielded on the pool. The
-header ``x-fairway-replica`` names the replica that counted; it is absent from an estimate.
+header ``x-fairway-replica`` names the replica that counted; it is absent from an estimate. So many
+callers at once that replicas would have to queue them get estimates too.
 
 It costs one request of the limits on requests per minute and no tokens: no other limit is asked.
 """
@@ -42,6 +43,7 @@ COUNTED = "messages"  # the endpoint that a pool must serve
 REQUESTS = "rpm"
 ANSWER_S = 3.0
 MOST_ASKED = 2  # replicas, one after the other
+MOST_AT_ONCE = 32  # questions to replicas, in this process
 MOST_BYTES = 64 * 1024
 _WRONG = RELAYED - {404}  # the request itself; a replica that lacks the path answers 404
 
@@ -60,7 +62,7 @@ class Counted(msgspec.Struct):
     input_tokens: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TokenCounting:
     pipeline: Pipeline
     store: QuotaStore
@@ -68,6 +70,7 @@ class TokenCounting:
     fleet: Fleet
     asker: Asker
     rng: random.Random
+    _asking: int = 0
 
     async def serve(self, call: Call, incoming: Incoming, reply: Reply) -> None:
         """Answers one call and records it, whatever happens."""
@@ -86,13 +89,21 @@ class TokenCounting:
     async def _tokens(self, call: Call, incoming: Incoming) -> int:
         order = call.order = await self.pipeline.ordered(call, incoming, endpoint=COUNTED)
         await self._count_request(call, order)
+        told = await self._asked(call, order) if self._asking < MOST_AT_ONCE else None
+        return order.count.size.input_tokens if told is None else told
+
+    async def _asked(self, call: Call, order: Order) -> int | None:
         body = msgspec.json.encode({**order.body.body, "model": order.route.upstream_model})
-        for target in self._counting(order)[:MOST_ASKED]:
-            tokens = await self._told_by(target, body)
-            if tokens is not None:
-                call.replica = target.slug
-                return tokens
-        return order.count.size.input_tokens
+        self._asking += 1
+        try:
+            for target in self._counting(order)[:MOST_ASKED]:
+                tokens = await self._told_by(target, body)
+                if tokens is not None:
+                    call.replica = target.slug
+                    return tokens
+        finally:
+            self._asking -= 1
+        return None
 
     async def _count_request(self, call: Call, order: Order) -> None:
         """Raises Rejected: the limit on requests, or QUOTA_UNAVAILABLE."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gateway.pipeline.token_counting import MOST_AT_ONCE
 from tests.fakes.data_plane import MODEL, POOL, Answer, House, limit, replica, tenant
 from tests.fakes.message_scripts import message
 from tests.fakes.scripts import Hang, Script, Send
@@ -83,6 +84,17 @@ def test_where_no_replica_tells_the_gateway_estimates(in_house: Any, script: Scr
         assert 50 <= answer.json()["input_tokens"] <= 150
         assert "x-fairway-replica" not in answer.headers
         assert sorted(asked(house)) == ["r1", "r2"]
+
+    run(in_house, scenario)
+
+
+def test_a_flood_of_questions_does_not_reach_the_replicas(in_house: Any) -> None:
+    async def scenario(house: House) -> None:
+        says(house, COUNTED.later(0.5))
+        answers = await asyncio.gather(*(count(house) for _ in range(200)))
+        assert {answer.status for answer in answers} == {200}
+        assert len(asked(house)) == MOST_AT_ONCE
+        assert (await count(house)).json() == {"input_tokens": 17}
 
     run(in_house, scenario)
 
