@@ -4,18 +4,38 @@ as the replica's failure, the same for every slicing.
 
 import json
 import random
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.core.errors import UpstreamError
-from gateway.wire.dialect import Frame, FrameFacts, Rewrite
+from gateway.core.errors import Rejected, UpstreamError
+from gateway.wire.canonical_prompt import canonical_prompt
+from gateway.wire.dialect import BodyBounds, Frame, FrameFacts, Rewrite
 from gateway.wire.sse import SseSplitter
-from tests.wire.message_streams import MESSAGES, STOP, block, delta, ended, event, parsed, started
+from tests.wire.message_streams import (
+    COUNT_TOKENS,
+    HELLO,
+    MESSAGES,
+    STOP,
+    block,
+    delta,
+    ended,
+    event,
+    parsed,
+    started,
+)
 from tests.wire.test_messages_stream import CONTENT, HIDDEN, SILENT
 
 BODY = parsed()
 TEXTS = st.text(min_size=1, max_size=12)
+NAMES = st.sampled_from(
+    [
+        *("type", "text", "role", "content", "source", "input", "name", "id", "thinking", "tools"),
+        *("system", "messages", "tool_choice", "metadata", "cache_control", "max_tokens", "data"),
+        *("tool_use_id", "stop_sequences", "output_config", "format", "service_tier", "vendor"),
+    ]
+)
 BLOCKS = st.lists(
     st.one_of(
         st.tuples(st.just("text"), st.lists(TEXTS, max_size=4)),
@@ -68,7 +88,7 @@ def _wanted(kind: str, said: object) -> object:
     return said if kind == "tool_use" else "".join(said if isinstance(said, list) else ())
 
 
-@settings(max_examples=2_500, deadline=None)
+@settings(max_examples=1_250, deadline=None)
 @given(BLOCKS, st.randoms(use_true_random=False), st.sampled_from(["\n", "\r\n", "\r"]))
 def test_right_streams_become_their_message_for_every_slicing(
     blocks: list[tuple[str, object]], cuts: random.Random, line_end: str
@@ -91,7 +111,7 @@ def test_right_streams_become_their_message_for_every_slicing(
     ]
 
 
-@settings(max_examples=2_500, deadline=None)
+@settings(max_examples=1_250, deadline=None)
 @given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=6), st.randoms(use_true_random=False))
 def test_arbitrary_streams_never_raise_unhandled(pieces: list[bytes], cuts: random.Random) -> None:
     """Row 44: mutated and cut; the meaning does not depend on the slicing."""
@@ -137,3 +157,25 @@ def _sliced(raw: bytes, cuts: random.Random) -> list[Frame]:
         found += splitter.feed(raw[at : at + size])
         at += size
     return [*found, *splitter.finish()]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.dictionaries(NAMES, JSON, max_size=5), st.lists(JSON, max_size=3))
+def test_arbitrary_requests_are_read_or_refused(fields: dict[str, object], said: list[Any]) -> None:
+    messages = [{"role": "user", "content": content} for content in said]
+    raw = json.dumps({**HELLO, "messages": messages or HELLO["messages"], **fields}).encode()
+    for dialect in (MESSAGES, COUNT_TOKENS):
+        try:
+            body = dialect.parse(raw, BodyBounds())
+        except Rejected:
+            continue
+        assert body.prompt_bytes >= 0
+        assert json.loads(MESSAGES.upstream_body(body, Rewrite("m")))["stream"] is True
+        assert canonical_prompt(body.body).text
