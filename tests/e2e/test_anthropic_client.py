@@ -301,6 +301,7 @@ def test_no_replica_is_an_overload_that_the_client_retries(
     with pytest.raises(anthropic.InternalServerError) as caught:
         client.messages.create(model="empty", messages=QUESTION, max_tokens=5)
     assert caught.value.status_code == 529
+    assert client._should_retry(caught.value.response)
     assert int(caught.value.response.headers["retry-after"]) >= 1
     count = client.messages.with_raw_response.count_tokens(model="empty", messages=QUESTION)
     assert 3 <= count.parse().input_tokens <= 20
