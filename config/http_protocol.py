@@ -42,6 +42,9 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._in_head:
             self._head_bytes += len(data)
         super().data_received(data)
+        if self.transport.get_protocol() is not self:  # it is a websocket from here on
+            self._stop_waiting()
+            return
         if not self._in_head:
             return
         if self._head_bytes > HEAD_BYTES:

@@ -11,10 +11,14 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from config import http_protocol
-from config.asgi_types import Receive, Scope, Send
+from config.asgi_types import Application, Receive, Scope, Send
 from config.http_protocol import HEAD_BYTES, BoundedProtocol
 
 ASK = b"GET / HTTP/1.1\r\nHost: a\r\n"
+UPGRADE = (
+    b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+)
 
 
 async def empty_answer(scope: Scope, receive: Receive, send: Send) -> None:
@@ -23,9 +27,30 @@ async def empty_answer(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body"})
 
 
+async def echo(scope: Scope, receive: Receive, send: Send) -> None:
+    """A websocket."""
+    while (message := await receive())["type"] != "websocket.disconnect":
+        if message["type"] == "websocket.connect":
+            await send({"type": "websocket.accept"})
+        else:
+            await send({"type": "websocket.send", "bytes": message["bytes"]})
+
+
+def masked(payload: bytes) -> bytes:
+    """A binary frame of a client, masked with zeros."""
+    return bytes((0x82, 0x80 | len(payload), 0, 0, 0, 0)) + payload
+
+
 @asynccontextmanager
-async def connection() -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    config = uvicorn.Config(empty_answer, lifespan="off", log_config=None, timeout_keep_alive=5)
+async def connection(
+    application: Application = empty_answer,
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    config = uvicorn.Config(
+        application,
+        lifespan="off",
+        log_config=None,
+        timeout_keep_alive=5,
+    )
     config.load()
     state = ServerState()
     server = await asyncio.get_running_loop().create_server(
@@ -37,6 +62,18 @@ async def connection() -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.Stre
     finally:
         writer.close()
         server.close()
+
+
+async def test_a_websocket_is_no_head_that_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_protocol, "HEAD_TIMEOUT_S", 0.2)
+    async with asyncio.timeout(10), connection(echo) as (reader, writer):
+        writer.write(ASK + UPGRADE)
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 101")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.6):  # three times as long as a head may take
+                await reader.read(1)
+        writer.write(masked(b"still here"))
+        assert (await reader.readexactly(12)) == b"\x82\x0astill here"
 
 
 @pytest.mark.parametrize(
