@@ -1,6 +1,7 @@
 # make run      everything on this machine: http://127.0.0.1:$(PORT)
 # make test     installs what tests need, then lint, types and the suite
 # make traffic  drives the running instance with several tenants
+# make manage   a command beside the running instance: ARGS="tenant list"
 # make verify   every figure at full size, into docs/figures.md (up to an hour)
 # make simulate policies against scenarios in virtual time: ARGS="--scenario hot --out var/simulation"
 
@@ -19,6 +20,10 @@ traffic:
 	@$(PYTHON) deploy/install.py run
 	@exec $(VENV) -m deploy.traffic $(ARGS)
 
+manage:
+	@$(PYTHON) deploy/install.py run
+	@exec $(VENV) -m deploy.manage $(ARGS)
+
 simulate:
 	@$(PYTHON) deploy/install.py run
 	@FAIRWAY_DEBUG=true exec $(VENV) manage.py simulate $(ARGS)
@@ -31,4 +36,4 @@ constraints:
 	@$(PYTHON) deploy/install.py test
 	@$(VENV) -m deploy.freeze
 
-.PHONY: run test traffic verify simulate constraints
+.PHONY: run test traffic manage verify simulate constraints

@@ -31,7 +31,12 @@ ACTOR = Actor.command("prepare_demo")
 WHY = "first installation"
 OPERATOR = "olga"
 GENERATING = ("chat/completions", "completions", "responses", "messages")
-PRICED = PoolTerms(input_per_mtok=200_000, cached_per_mtok=50_000, output_per_mtok=600_000)
+PRICED = PoolTerms(
+    input_per_mtok=200_000,
+    cached_per_mtok=50_000,
+    output_per_mtok=600_000,
+    capabilities=("tools", "structured_output", "logprobs"),  # of text, no pictures
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,8 +53,8 @@ def clear(*, name: str, actor: Actor, pool: str = EVERY_POOL, why: str = "") -> 
 def _check(name: str, value: float) -> None:
     one_of(name, tuple(PARAMETERS), "parameter")
     known = PARAMETERS[name]
-    whole = known.unit in ("s", "ratio") or value == int(value)
-    if not (math.isfinite(value) and known.least <= value <= known.most and whole):
+    within = math.isfinite(value) and known.least <= value <= known.most
+    if not within or (known.unit not in ("s", "ratio") and value != int(value)):
         raise Invalid(
             f"{name} of {value:g} is not accepted.",
             next_step=f"Give {known.unit} from {known.least:,.10g} to {known.most:,.10g}.",

@@ -17,6 +17,7 @@ from gateway.models import Pool, Replica
 from gateway.replicas.adapters import ADAPTERS
 from gateway.services.addresses import clean_base_url
 from tenants.errors import Invalid
+from tenants.selectors.organizations import organization
 from tenants.wording import clean_slug, printable
 
 ENDPOINTS = ("chat/completions", "completions", "embeddings", "responses", "messages")
@@ -87,7 +88,7 @@ class ReplicaTerms:
         return cls(**_read(row, cls.__slots__))
 
     def checked(self) -> Self:
-        """All but the address, which `checked_url` has checked. Raises Invalid."""
+        """All but the address, which `checked_url` has checked. Raises Invalid, NotFound."""
         one_of(self.kind, tuple(ADAPTERS), "kind")
         whole(self.slots, "slots", 1, SLOTS_MAX)
         whole(self.context_tokens, "context_tokens", 0, CONTEXT_MAX_TOKENS)
@@ -97,7 +98,7 @@ class ReplicaTerms:
         if self.region:
             clean_slug(self.region)
         for tenant in self.tenants:
-            clean_slug(tenant)
+            organization(tenant)
         whole(self.band_from_tokens, "band_from_tokens", 0, CONTEXT_MAX_TOKENS)
         whole(self.band_to_tokens, "band_to_tokens", 0, CONTEXT_MAX_TOKENS)
         if self.band_to_tokens and self.band_to_tokens <= self.band_from_tokens:

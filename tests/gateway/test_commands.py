@@ -10,6 +10,7 @@ from django.core.management import CommandError, call_command
 
 from gateway.models import Alias, Pool, Replica
 from gateway.sealing import unseal
+from tests import factories
 
 pytestmark = pytest.mark.django_db
 URL = "http://10.0.0.1:8000"
@@ -64,11 +65,14 @@ def test_a_model_leads_to_several_pools(pool: None) -> None:
 
 
 def test_a_replica_says_whose_calls_and_which_prompts_it_runs(replica: None) -> None:
+    factories.cast()
     words = "replica change r1 --region eu-1 --tenant acme --tenant rival --band-to-tokens 8000"
     run(*words.split())
     shown = run_json("replica", "show", "r1")
     assert (shown["region"], shown["tenants"]) == ("eu-1", ["acme", "rival"])
     assert (shown["band_from_tokens"], shown["band_to_tokens"]) == (0, 8000)
+    run("replica", "change", "r1", "--everybody")
+    assert run_json("replica", "show", "r1")["tenants"] == []
 
 
 def test_a_parameter_is_set_for_a_pool_or_for_all_and_cleared(pool: None) -> None:
@@ -125,6 +129,10 @@ def test_an_api_key_comes_from_a_file_and_is_not_printed(pool: None, tmp_path: P
         "pool name p1 m1 --also p1*many",
         "parameter set no_such_number 1",
         "parameter set batch_every -1",
+        "parameter set batch_every nan",
+        "parameter set batch_every inf",
+        "parameter set batch_every 1.5",
+        "replica change r1 --tenant nobody",
         "parameter set batch_every 1 --pool nowhere",
         "parameter clear batch_every",
         "pool name p1 m1 --fallback nowhere",

@@ -109,6 +109,9 @@ def _terms(parser: CommandParser, *, required: bool) -> None:
     parser.add_argument("--region", help="a label; callers may wish for one")
     for_whom = "whose calls it runs, may be repeated; without: everybody's"
     parser.add_argument("--tenant", dest="tenants", action="append", help=for_whom)
+    parser.add_argument(
+        "--everybody", dest="tenants", action="store_const", const=[], help="no tenant's own"
+    )
     parser.add_argument("--band-from-tokens", type=int, help="prompts that it is meant for")
     parser.add_argument("--band-to-tokens", type=int, help="0: no end")
     parser.add_argument("--capability", dest="capabilities", action="append", choices=CAPABILITIES)
