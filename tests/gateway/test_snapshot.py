@@ -140,8 +140,12 @@ async def test_a_failing_database_is_degraded_and_the_last_snapshot_stays() -> N
         source.fails = False
         source.number = 3
         await until(lambda: holder.current.version == 3)
-        holder.watch()
-    assert any(isinstance(event, Restored) for event in events)
+
+        def is_restored() -> bool:
+            holder.watch()
+            return any(isinstance(event, Restored) for event in events)
+
+        await until(is_restored)
 
 
 async def test_a_frozen_database_never_holds_the_loop() -> None:
