@@ -67,7 +67,9 @@ class Attempts:
         try:
             with self._recorded(call, lease):
                 replica = self._replica(call)
-                with replica.watch(lambda: talk.reply.blocked) as watch:
+                with replica.watch(
+                    call.placed.principal.tenant.slug, lambda: talk.reply.blocked
+                ) as watch:
                     exchange = self._exchange(call, replica, talk)
                     await Attempt(call, lease, exchange, talk, watch).run(self._upstream)
         except UpstreamError as failure:

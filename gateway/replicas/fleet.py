@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable
 
 from gateway.core.clock import Clock
+from gateway.core.health.callers import RecentCallers
 from gateway.core.health.ejection import may_eject
 from gateway.core.health.machine import ReplicaHealthMachine
 from gateway.replicas.adapters import adapter_of
@@ -47,6 +49,7 @@ class Fleet:
         self._forget = forget
         self._replicas: dict[tuple[str, str], SupervisedReplica] = {}  # (pool, slug)
         self._identities: dict[tuple[str, str], _Identity] = {}
+        self._callers: defaultdict[str, RecentCallers] = defaultdict(RecentCallers)  # by pool
         self._serials = itertools.count(1)
         self._farewells: set[asyncio.Task[None]] = set()
 
@@ -118,6 +121,7 @@ class Fleet:
             prober=self._prober,
             clock=self._clock,
             sinks=self._sinks,
+            callers=self._callers[value.pool],
         )
         self._replicas[key] = replica
         self._identities[key] = _identity(value)

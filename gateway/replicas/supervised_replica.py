@@ -17,6 +17,7 @@ from gateway.core.clock import Clock
 from gateway.core.dispatch.effects import ReplicaHealth, ReplicaTelemetry
 from gateway.core.errors import ConnectionLost, ReplicaFull, ReplicaUnreachable, UpstreamError
 from gateway.core.events import Event, ReplicaState
+from gateway.core.health.callers import RecentCallers
 from gateway.core.health.machine import PROBE_TIMEOUT_S, HealthState, ReplicaHealthMachine
 from gateway.core.health.stall import STALL_AFTER_S, StallWatch
 from gateway.degradation import Degradation
@@ -40,12 +41,13 @@ class FleetSinks:
 class Watch:
     """What one attempt tells about its replica."""
 
-    __slots__ = ("_excused", "_replica", "_since_s", "has_content")
+    __slots__ = ("_excused", "_replica", "_since_s", "caller", "has_content")
 
     def __init__(
-        self, replica: SupervisedReplica, excused: Callable[[], bool], now_s: float
+        self, replica: SupervisedReplica, caller: str, excused: Callable[[], bool], now_s: float
     ) -> None:
         self._replica = replica
+        self.caller = caller
         self._excused = excused
         self._since_s = now_s
         self.has_content = False
@@ -72,6 +74,7 @@ class SupervisedReplica:
         prober: Prober,
         clock: Clock,
         sinks: FleetSinks,
+        callers: RecentCallers,
     ) -> None:
         self.target = target
         self.machine = machine
@@ -81,6 +84,7 @@ class SupervisedReplica:
         self._prober = prober
         self._clock = clock
         self._sinks = sinks
+        self._callers = callers  # of the pool
         self._stall = StallWatch(clock.monotonic())
         self._watches: set[Watch] = set()
         self._wake = asyncio.Event()
@@ -146,19 +150,23 @@ class SupervisedReplica:
         self.tell()
 
     @contextmanager
-    def watch(self, excused: Callable[[], bool] = lambda: False) -> Iterator[Watch]:
-        """Around one attempt. An UpstreamError that passes through is evidence; the caller's own
-        errors and cancellations are none. ``excused``: its caller reads nothing now."""
+    def watch(
+        self, caller: str = "", excused: Callable[[], bool] = lambda: False
+    ) -> Iterator[Watch]:
+        """Around one attempt of the tenant ``caller``. An UpstreamError that passes through is
+        evidence; the caller's own errors and cancellations are none. ``excused``: its caller reads
+        nothing now."""
         now_s = self._clock.monotonic()
+        self._callers.seen(caller, now_s)
         self.in_flight += 1
         self._idle.clear()
         self._stall.started(now_s)
-        watch = Watch(self, excused, now_s)
+        watch = Watch(self, caller, excused, now_s)
         self._watches.add(watch)
         try:
             yield watch
         except UpstreamError as error:
-            self._failed(error, watch.has_content)
+            self._failed(error, watch)
             raise
         finally:
             self.in_flight -= 1
@@ -191,15 +199,16 @@ class SupervisedReplica:
             self._told = health
             self._sinks.health(self.target.pool, health)
 
-    def _failed(self, error: UpstreamError, had_content: bool) -> None:
+    def _failed(self, error: UpstreamError, watch: Watch) -> None:
         now_s = self._clock.monotonic()
         if isinstance(error, ReplicaFull):
             self.machine.full(now_s, error.retry_after_s)
         elif isinstance(error, ReplicaUnreachable):
             self.machine.connection_failed(now_s)
         else:
-            if error.blames_replica and not had_content:
-                self.machine.call_failed(now_s)
+            if error.blames_replica and not watch.has_content:
+                others = self._callers.others_than(watch.caller, now_s)
+                self.machine.call_failed(now_s, watch.caller, others=others)
             if isinstance(error, ConnectionLost):
                 self.machine.connection_failed(now_s)
         self._wake.set()

@@ -156,6 +156,20 @@ class TestEjected:
         made.call_failed(5.0)
         assert made.health(5.0) == ReplicaHealth("r0", admits=False)
 
+    def test_failures_of_one_caller_are_no_evidence_while_others_use_the_pool(self) -> None:
+        made = machine()
+        for number in range(50):
+            made.call_failed(float(number), "poisoner", others=True)
+        assert made.admits
+        made.call_failed(50.0, "another", others=True)
+        assert not made.health(50.0).admits
+
+    def test_the_only_caller_of_a_pool_is_believed(self) -> None:
+        made = machine()
+        for number in range(5):
+            made.call_failed(float(number), "alone")
+        assert made.state is HealthState.EJECTED
+
     def test_a_success_between_starts_the_count_anew(self) -> None:
         made = machine()
         for now_s in range(100):

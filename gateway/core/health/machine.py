@@ -20,8 +20,9 @@ Evidence
   * A probe that is refused always counts. One that is merely late (3 s) does not while streams of
     this replica make progress: a busy server may miss a probe.
   * Calls fail by a 5xx or a timeout before their first token, 5 in a row without a success between;
-    in half_open the first one decides. A stall (calls in flight, no token for long) decides at
-    once.
+    in half_open the first one decides. Failures of one caller only are no evidence while others use
+    the pool: requests that no server can answer would take it away from them. A stall (calls in
+    flight, no token for long) decides at once.
   * The caller's errors (4xx) and the caller's own deadline are no evidence and are not reported
     here.
   * 429 and 503 of the replica mean *full*: no new calls for 1 to 2 s. It stays what it is.
@@ -83,7 +84,7 @@ class ReplicaHealthMachine:
         self._suspect = True  # nothing is known: two failures 200 ms apart decide
         self._probes_failed = 0
         self._probes_passed = 0
-        self._calls_failed = 0
+        self._forget_failures()
         self._ejections = 0
         self._ejected_until_s = now_s
         self._full_until_s = now_s
@@ -173,7 +174,7 @@ class ReplicaHealthMachine:
         """Once per call, at its first token."""
         self.tick(now_s)
         self.progress(now_s)
-        self._calls_failed = 0
+        self._forget_failures()
         if self.state is HealthState.HALF_OPEN:
             self._cap = min(START_SLOTS, self._slots)
             self._enter(HealthState.STARTING, "the trial call succeeded")
@@ -183,11 +184,14 @@ class ReplicaHealthMachine:
             self._ejections = 0
             self._enter(HealthState.SERVING, "all slots are open")
 
-    def call_failed(self, now_s: float) -> None:
-        """A 5xx other than 503, or a timeout, before the first token."""
+    def call_failed(self, now_s: float, caller: str = "", *, others: bool = False) -> None:
+        """A 5xx other than 503, or a timeout, before the first token. ``others``: use the pool."""
         self.tick(now_s)
         self._calls_failed += 1
+        self._failed_callers.add(caller)
         needed = 1 if self.state is HealthState.HALF_OPEN else CALLS_TO_EJECT
+        if others and len(self._failed_callers) == 1:
+            return
         if self._calls_failed >= needed:
             self._eject(now_s, f"{self._calls_failed} calls in a row failed")
 
@@ -208,6 +212,10 @@ class ReplicaHealthMachine:
         wait_s = min(max(retry_after_s or shortest_s, shortest_s), longest_s)
         self._full_until_s = max(self._full_until_s, now_s + wait_s)
 
+    def _forget_failures(self) -> None:
+        self._calls_failed = 0
+        self._failed_callers: set[str] = set()
+
     # Transitions
 
     @property
@@ -220,7 +228,7 @@ class ReplicaHealthMachine:
     def _eject(self, now_s: float, why: str) -> None:
         if self.state in _ABSENT:
             return
-        self._calls_failed = 0
+        self._forget_failures()
         if not self._may_eject():
             return
         back_off_s = EJECT_FIRST_S * 2.0 ** min(self._ejections, 10)
@@ -235,4 +243,4 @@ class ReplicaHealthMachine:
         self._held_until_s = float("-inf")
         self._probes_failed = 0
         self._probes_passed = 0
-        self._calls_failed = 0
+        self._forget_failures()
