@@ -44,6 +44,11 @@ class Received:
     over: asyncio.Event = field(default_factory=asyncio.Event)
     gone_at_s: float | None = None
 
+    @property
+    def is_call(self) -> bool:
+        """The gateway's own questions, such as how a template renders, are none."""
+        return self.method == "POST" and self.path.startswith("/v1/")
+
 
 class ScriptedReplica:
     """Use ``async with running() as replica``."""
@@ -67,7 +72,7 @@ class ScriptedReplica:
 
     @property
     def calls(self) -> list[Received]:
-        return [request for request in self.received if request.method == "POST"]
+        return [request for request in self.received if request.is_call]
 
     @property
     def open_calls(self) -> int:
@@ -104,7 +109,7 @@ class ScriptedReplica:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _script_for(self, request: Received) -> Script:
-        if request.method == "POST":
+        if request.is_call:
             if self._queue:
                 return self._queue.popleft()
             return self.default if isinstance(self.default, Script) else self.default(request.body)
