@@ -9,7 +9,6 @@ answer. ``time_limit`` is only the last resort for one that hangs.
 from __future__ import annotations
 
 import asyncio
-import uuid
 
 from celery import shared_task
 from django.conf import settings
@@ -85,7 +84,7 @@ async def _run_chunk(batch: Batch) -> bool:
     caller = Caller(batch.tenant, batch.key_id, batch.batch_id, batch.endpoint)
     place = Place(_storage().path(batch.input_file_id), _storage().results(batch.batch_id))
     bounds = Bounds(OWN.lines_at_once, OWN.chunk_s, OWN.heartbeat_s)
-    lease = Lease(batch.batch_id, uuid.uuid4().hex)
+    lease = Lease.new(batch.batch_id, timezone.now())
     url, secret = OWN.calls_url, OWN.secret_key
     async with GatewayCalls(url, secret, caller, OWN.line_timeout_s) as calls:
         return await ChunkRun(lease, place, calls, bounds=bounds, clock=SystemClock()).run()

@@ -9,7 +9,6 @@ import asyncio
 import os
 import signal
 import sys
-import uuid
 from pathlib import Path
 
 
@@ -17,6 +16,8 @@ def main(batch_id: str, root: Path) -> None:
     import django
 
     django.setup()
+    from django.utils import timezone
+
     from gateway.core.clock import SystemClock
     from workers.calls import Outcome
     from workers.models import Batch
@@ -37,7 +38,7 @@ def main(batch_id: str, root: Path) -> None:
     storage = Storage(root)
     place = Place(storage.path(batch.input_file_id), storage.results(batch_id))
     bounds = Bounds(at_once=8, chunk_s=20, heartbeat_s=0.1)
-    lease = Lease(batch_id, uuid.uuid4().hex)
+    lease = Lease.new(batch_id, timezone.now())
     asyncio.run(ChunkRun(lease, place, Poisoned(), bounds=bounds, clock=SystemClock()).run())
 
 

@@ -61,6 +61,21 @@ def test_no_more_workers_than_may_are_at_one_batch(desk: Desk) -> None:
     assert numbers(desk.lease(batch, "a", 1)) == [3]
 
 
+def test_where_too_many_came_at_once_only_the_younger_leave(desk: Desk) -> None:
+    """Each has a line in flight when the others ask: were the order not total, all would go."""
+    batch = desk.running(9)
+    for token in ("c", "b", "a"):
+        assert len(desk.lease(batch, token, 1)) == 1
+    asked = {token: len(desk.lease(batch, token, 1)) for token in ("c", "b", "a")}
+    assert asked == {"c": 0, "b": 1, "a": 1}
+
+
+def test_the_token_of_an_older_worker_is_less(desk: Desk) -> None:
+    older, younger = (Lease.new("batch", desk.later(s)).token for s in (0.0, 0.001))
+    assert older < younger
+    assert len(older) == 32
+
+
 def test_a_worker_that_missed_its_heartbeats_does_not_hold_a_place(desk: Desk) -> None:
     batch = desk.running(9)
     desk.lease(batch, "a", 1)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import msgspec
 import pytest
+from django.utils import timezone
 
 from gateway.core.clock import SystemClock
 from tests.workers.batches import Desk
@@ -87,7 +87,7 @@ class ScriptedGateway:
 
 def chunk(desk: Desk, batch: Batch, gateway: ScriptedGateway, **bounds: float) -> ChunkRun:
     values = {"at_once": 8, "chunk_s": 20.0, "heartbeat_s": 15.0} | bounds
-    lease = Lease(batch.batch_id, uuid.uuid4().hex)
+    lease = Lease.new(batch.batch_id, timezone.now())
     limits = Bounds(int(values["at_once"]), values["chunk_s"], values["heartbeat_s"])
     return ChunkRun(lease, desk.place(batch), gateway, bounds=limits, clock=SystemClock())
 

@@ -1,13 +1,16 @@
 """Writes of lines: insert, lease, renew, give back, settle.
 
 A lease is a token and a moment. Every write names the token, so that a worker that lost its lease
-changes nothing. Lines whose worker died come back when the lease ends; a line that was with a
-worker at all of its deaths is run alone, so that a request that kills workers takes no other with
-it, and fails after ATTEMPTS. Within a batch lines start in order.
+changes nothing. Tokens sort by when their worker began: where too many work on one batch, the
+younger go, and the oldest never does, so that two can not leave in favour of each other. Lines
+whose worker died come back when the lease ends; a line that was with a worker at all of its deaths
+is run alone, so that a request that kills workers takes no other with it, and fails after
+ATTEMPTS. Within a batch lines start in order.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -30,8 +33,15 @@ EXHAUSTED = "attempts_exhausted"
 
 @dataclass(frozen=True, slots=True)
 class Lease:
+    """``token``: 32 characters at most; the lesser one is that of the older worker."""
+
     batch_id: str
     token: str
+
+    @classmethod
+    def new(cls, batch_id: str, now: datetime) -> Lease:
+        milliseconds = int(now.timestamp() * 1000)
+        return cls(batch_id, f"{milliseconds:012x}{secrets.token_hex(10)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +95,8 @@ def lease(*, of: Lease, most: int, may_be_alone: bool, now: datetime) -> list[Le
     if not _runs(of.batch_id, now):
         return []
     take_over_expired(batch_id=of.batch_id, now=now)
-    if len(workers_at(batch_id=of.batch_id, now=now) - {of.token}) >= _own().runners:
+    older = [token for token in workers_at(batch_id=of.batch_id, now=now) if token < of.token]
+    if len(older) >= _own().runners:
         return []
     ready = _lines(of.batch_id, LineState.WAITING).filter(
         Q(not_before=None) | Q(not_before__lte=now)
