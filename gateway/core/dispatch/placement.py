@@ -50,39 +50,40 @@ class Hears:
 
 class Placement:
     def __init__(self, config: PoolConfig, pool: Pool, hears: Hears) -> None:
-        self.config = config
         self._pool = pool
+        self.configure(config)
         self._hears = hears
         self._grant_ids = count(1)
+
+    def configure(self, config: PoolConfig) -> None:
+        self.config = config
+        self._locality = Locality(
+            self._pool.router.index,
+            config.look_ahead_calls,
+            config.quantum_tokens,
+            self._is_at_share,
+        )
 
     def give_out(self, now_s: float) -> list[Effect]:
         pool, effects = self._pool, list[Effect]()
         free = pool.roster.free
-        while free and len(pool.waiting):
+        while free and pool.waiting.calls:
             held = pool.running.holdback.held(pool.waiting.load, now_s)
             choice = pool.waiting.choose(free, now_s, held, self._is_at_share)
             if choice is None:
                 break
-            choice, liberty = pool.waiting.nearer(choice, self._locality)
+            liberty = Liberty.NONE
+            if self._locality.look(free):
+                choice, liberty = pool.waiting.nearer(choice, self._locality)
             effects.append(self._grant(choice, liberty, now_s))
         return effects
 
     def is_saturated(self, now_s: float) -> bool:
         """Calls wait, and no slot is free but those that are kept for interactive calls."""
         pool = self._pool
-        if not len(pool.waiting):
+        if not pool.waiting.calls:
             return False
         return not pool.roster.free or pool.running.holdback.is_full(pool.waiting.load, now_s)
-
-    @property
-    def _locality(self) -> Locality:
-        return Locality(
-            self._pool.router.index,
-            self._pool.roster.free,
-            self.config.look_ahead_calls,
-            self.config.quantum_tokens,
-            self._is_at_share,
-        )
 
     def _grant(self, choice: Choice, liberty: Liberty, now_s: float) -> Grant:
         pool, call, ticket = self._pool, choice.call, choice.call.ticket
@@ -93,6 +94,7 @@ class Placement:
         decision = self._decision(placing, len(open_replicas), (choice, liberty), now_s)
         replica, uncached = placing.pick.replica, placing.uncached_tokens
         lease = Lease(
+            ticket,
             call,
             replica,
             pool.waiting.dispatch(choice),
@@ -134,10 +136,10 @@ class Placement:
             placing.best_cached_tokens,
             now_s - choice.call.queued_s,
             choice.rule,
-            liberty.value,
+            liberty,
             start_tag,
             virtual_time,
-            len(queue),
+            self._pool.waiting.load.by_class[ticket.klass].calls,
         )
 
     def _tell(self, call: QueuedCall, now_s: float) -> None:
