@@ -32,13 +32,9 @@ class Lease(msgspec.Struct, eq=False):
     dispatched_s: float = 0.0
     unstarted_before: int = 0  # prompt tokens that had not begun when it was dispatched
     spared: bool = False  # batch's own share: never preempted
+    is_above_least: bool = False  # batch beyond what batch is owed
     output_tokens: int = 0  # as far as told
     first_event_s: float | None = None
-
-    @property
-    def is_above_least(self) -> bool:
-        """A batch call beyond what batch is owed."""
-        return self.ticket.klass is PriorityClass.BATCH and not self.spared
 
     @property
     def cost_of_output(self) -> float:

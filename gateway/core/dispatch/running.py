@@ -59,7 +59,7 @@ class RunningCalls:
         return Counter((lease.ticket.tenant, lease.ticket.klass) for lease in self)
 
     def configure(self, config: PoolConfig, now_s: float) -> None:
-        self.holdback.config = config
+        self.holdback.configure(config)
         self.share.config = config
         self.preemption.config = config
         self.limits.configure(config, now_s)
@@ -69,7 +69,7 @@ class RunningCalls:
 
     def count_slots(self) -> None:
         """After the slots of a replica changed."""
-        self.holdback.slots = sum(replica.slots for replica in self._roster)
+        self.holdback.count_slots(sum(replica.slots for replica in self._roster))
 
     def granted(self, grant_id: int, lease: Lease) -> None:
         """After its replica took it."""

@@ -193,8 +193,8 @@ class StartTimeFairQueue:
     # Service
 
     def correct(self, charge: Charge, cost: float) -> None:
-        flow = self._flows.get(charge.tenant)
-        if flow is not None and (charge.flow is None or self._still_charged(flow, charge)):
+        flow, of = self._flows.get(charge.tenant), charge.flow
+        if flow is not None and (of is None or (of is flow and (flow.lines or flow.held))):
             flow.tag += (cost - charge.cost) / charge.weight
             if cost < charge.cost:
                 self._rekey(flow)
@@ -223,9 +223,6 @@ class StartTimeFairQueue:
         for flow in self._flows.values():
             if any(lane.limited and lane.meets(slugs) for lane in flow.lines):
                 self._lift(flow)
-
-    def _still_charged(self, flow: Flow, charge: Charge) -> bool:
-        return charge.flow is flow and bool(flow.lines or flow.held)
 
     def _meeting(self, free: Set[str]) -> Collection[TagHeap]:
         """Of the lanes whose calls a replica of ``free``, which is not empty, may run."""
