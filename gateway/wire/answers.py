@@ -14,8 +14,9 @@ import msgspec
 
 from gateway.core.errors import UpstreamError
 from gateway.core.reasons import Reason
-from gateway.wire.chunks import Garbled, ReportedUsage, decode_json, fitting
+from gateway.wire.chunks import ReportedUsage
 from gateway.wire.dialect import Frame, ParsedBody
+from gateway.wire.events import Garbled, decode_json, fitting
 from gateway.wire.merging import Merged
 from gateway.wire.usage_tally import UsageTally, merged_report
 

@@ -1,25 +1,18 @@
-"""What does the JSON of one stream event say, of the few fields that the gateway must know?
+"""What does the JSON of one event of an OpenAI stream say, of the few fields that the gateway must
+know?
 
-One shape serves chat and completions: a choice carries a ``delta`` or a ``text``. The typed decode
-reads only these fields and skips the rest. What does not fit the types (a vendor that sends content
-as parts, a usage of strings) is read again without types, so that an odd field is never an error;
-what is not JSON, or no object, is ``Garbled``.
+One shape serves chat and completions: a choice carries a ``delta`` or a ``text``. It also tells an
+error, and a usage, wherever a server has written these in the words of chat.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any, Final
 
 import msgspec
-from msgspec import Meta
 
 from gateway.core.dispatch.effects import Usage
-
-Count = Annotated[int, Meta(ge=0)]
-
-
-class Garbled(ValueError):
-    """The event is not a JSON object."""
+from gateway.wire.events import Count, event_decoder, fitting, raw_of, text_of
 
 
 class Delta(msgspec.Struct, gc=False):
@@ -67,46 +60,15 @@ class Chunk(msgspec.Struct, gc=False):
     prompt_progress: msgspec.Raw = msgspec.Raw()
 
 
-_DECODER = msgspec.json.Decoder(Chunk)
-_EMPTY = (b"", b"null", b"[]", b"{}", b'""', b"false")
-
-
-def decode_chunk(data: bytes) -> Chunk:
-    """Raises Garbled."""
-    try:
-        return _DECODER.decode(data)
-    except msgspec.ValidationError:
-        return _untyped(data)
-    except (msgspec.DecodeError, RecursionError):
-        raise Garbled from None
-
-
-def decode_json(data: bytes | msgspec.Raw) -> Any:
-    """The whole of it, without types. Raises Garbled: the typed decode skips what it does not
-    read, so it may have taken what this does not."""
-    try:
-        return msgspec.json.decode(data)
-    except (msgspec.DecodeError, RecursionError):
-        raise Garbled from None
-
-
-def says(raw: msgspec.Raw) -> bool:
-    """The field is there and is not null, empty or false."""
-    return bool(raw) and bytes(raw) not in _EMPTY
-
-
-def _untyped(data: bytes) -> Chunk:
-    event = decode_json(data)
-    if not isinstance(event, dict):
-        raise Garbled
+def _untyped(event: dict[str, Any]) -> Chunk:
     choices = event.get("choices")
     return Chunk(
         choices=[_choice(item) for item in choices] if isinstance(choices, list) else None,
         usage=fitting(event.get("usage"), ReportedUsage),
         timings=fitting(event.get("timings"), Timings),
-        error=_raw(event.get("error")),
-        object=_text(event.get("object")),
-        prompt_progress=_raw(event.get("prompt_progress")),
+        error=raw_of(event.get("error")),
+        object=text_of(event.get("object")),
+        prompt_progress=raw_of(event.get("prompt_progress")),
     )
 
 
@@ -117,37 +79,21 @@ def _choice(item: Any) -> Choice:
     return Choice(
         index=index if type(index) is int else 0,
         delta=_delta(delta) if isinstance(delta, dict) else None,
-        text=_text(item.get("text")),
-        finish_reason=_text(item.get("finish_reason")),
+        text=text_of(item.get("text")),
+        finish_reason=text_of(item.get("finish_reason")),
     )
 
 
 def _delta(item: dict[str, Any]) -> Delta:
     return Delta(
-        content=_text(item.get("content")),
-        reasoning_content=_text(item.get("reasoning_content")),
-        reasoning=_text(item.get("reasoning")),
-        refusal=_text(item.get("refusal")),
-        tool_calls=_raw(item.get("tool_calls")),
-        function_call=_raw(item.get("function_call")),
-        audio=_raw(item.get("audio")),
+        content=text_of(item.get("content")),
+        reasoning_content=text_of(item.get("reasoning_content")),
+        reasoning=text_of(item.get("reasoning")),
+        refusal=text_of(item.get("refusal")),
+        tool_calls=raw_of(item.get("tool_calls")),
+        function_call=raw_of(item.get("function_call")),
+        audio=raw_of(item.get("audio")),
     )
 
 
-def fitting(value: Any, shape: type[Any]) -> Any:
-    """None where ``value`` is absent or does not fit the shape."""
-    try:
-        return msgspec.convert(value, shape) if value is not None else None
-    except msgspec.ValidationError:
-        return None
-
-
-def _text(value: Any) -> str | None:
-    """A string as it is; anything else that says something stands for its JSON."""
-    if value is None or isinstance(value, str):
-        return value
-    return msgspec.json.encode(value).decode() if value else None
-
-
-def _raw(value: Any) -> msgspec.Raw:
-    return msgspec.Raw(msgspec.json.encode(value)) if value is not None else msgspec.Raw()
+decode_chunk: Final = event_decoder(Chunk, _untyped)

@@ -18,8 +18,9 @@ from gateway.core.errors import CallError, UpstreamError
 from gateway.core.reasons import Reason
 from gateway.wire import errors
 from gateway.wire.body import check_refused, decode_object, invalid, known_fields
-from gateway.wire.chunks import Garbled, ReportedUsage, decode_chunk, decode_json, fitting, says
+from gateway.wire.chunks import ReportedUsage, decode_chunk
 from gateway.wire.dialect import BodyBounds, Frame, FrameFacts, ParsedBody, Rewrite
+from gateway.wire.events import Garbled, decode_json, fitting, says
 from gateway.wire.headers import JSON
 from gateway.wire.hidden_errors import error_in
 from gateway.wire.prompt_text import PromptText

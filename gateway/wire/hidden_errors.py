@@ -11,7 +11,8 @@ from typing import Any
 
 from gateway.core.errors import UpstreamError
 from gateway.replicas.upstream_errors import error_for_status
-from gateway.wire.chunks import Chunk, decode_json, says
+from gateway.wire.chunks import Chunk
+from gateway.wire.events import decode_json, says
 
 _UNKNOWN_STATUS = 500
 

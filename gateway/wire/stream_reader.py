@@ -22,8 +22,9 @@ from typing import Any, Final
 from gateway.core.dispatch.effects import Usage
 from gateway.core.errors import UpstreamError
 from gateway.core.reasons import Reason
-from gateway.wire.chunks import Choice, Chunk, Garbled, decode_chunk, says
+from gateway.wire.chunks import Choice, Chunk, decode_chunk
 from gateway.wire.dialect import Frame, FrameFacts, ParsedBody, Rewrite
+from gateway.wire.events import Garbled, says
 from gateway.wire.hidden_errors import error_in
 from gateway.wire.usage_tally import UsageTally
 

@@ -15,8 +15,8 @@ import pydantic_core
 from gateway.core.errors import UpstreamError
 from gateway.core.reasons import Reason
 from gateway.wire.answers import MAX_ANSWER_BYTES
-from gateway.wire.chunks import Garbled, decode_json
 from gateway.wire.dialect import Frame
+from gateway.wire.events import Garbled, decode_json
 from gateway.wire.merging import Merged
 
 _INPUT_PIECES = "partial_json"

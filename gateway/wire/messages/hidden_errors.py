@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from gateway.core.errors import UpstreamError
 from gateway.replicas.upstream_errors import error_for_status
-from gateway.wire.chunks import Garbled, decode_json
+from gateway.wire.events import Garbled, decode_json
 from gateway.wire.hidden_errors import status_in
 
 STATUSES: Final = {

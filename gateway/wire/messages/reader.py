@@ -18,8 +18,8 @@ from typing import Final
 from gateway.core.dispatch.effects import Usage
 from gateway.core.errors import UpstreamError
 from gateway.core.reasons import Reason
-from gateway.wire.chunks import Garbled, says
 from gateway.wire.dialect import Frame, FrameFacts
+from gateway.wire.events import Garbled, says
 from gateway.wire.messages.events import ContentBlock, Delta, Event, ReportedUsage, decode_event
 from gateway.wire.messages.hidden_errors import error_in
 

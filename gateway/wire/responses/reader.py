@@ -23,8 +23,9 @@ import msgspec
 from gateway.core.dispatch.effects import Usage
 from gateway.core.errors import UpstreamError
 from gateway.core.reasons import Reason
-from gateway.wire.chunks import Garbled, decode_chunk, says
+from gateway.wire.chunks import decode_chunk
 from gateway.wire.dialect import Frame, FrameFacts
+from gateway.wire.events import Garbled, says
 from gateway.wire.hidden_errors import error_in
 from gateway.wire.responses.events import Event, Response, decode_event
 from gateway.wire.responses.hidden_errors import error_of_event, error_of_response
