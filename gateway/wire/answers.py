@@ -12,15 +12,13 @@ from typing import Any, Final
 
 import msgspec
 
-from gateway.core.errors import UpstreamError
-from gateway.core.reasons import Reason
 from gateway.wire.chunks import ReportedUsage
 from gateway.wire.dialect import Frame, ParsedBody
-from gateway.wire.events import Garbled, decode_json, fitting
+from gateway.wire.events import fitting
+from gateway.wire.gathered import Gathering
 from gateway.wire.merging import Merged
 from gateway.wire.usage_tally import UsageTally, merged_report
 
-MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024  # of events, over one call
 _HEAD: Final = ("id", "created", "model")
 _PLACED: Final = ("choices", "object", "service_tier", "prompt_progress")
 
@@ -36,16 +34,12 @@ class AnswerAggregator:
         self._finish_choice = finish_choice
         self._answer: dict[str, Any] = {}
         self._choices: dict[int, Merged] = {}
-        self._size_bytes = 0
+        self._gathering = Gathering()
 
     def feed(self, frame: Frame) -> None:
-        if frame.data is None or not frame.data.startswith(b"{"):
+        chunk = self._gathering.event(frame)
+        if chunk is None:
             return
-        self._size_bytes += len(frame.data)
-        if self._size_bytes > MAX_ANSWER_BYTES:
-            message = "The replica's answer is larger than the gateway holds."
-            raise UpstreamError(Reason.UPSTREAM_ERROR, message, retryable=False)
-        chunk = _decoded(frame.data)
         self._answer.update({name: value for name, value in chunk.items() if value is not None})
         choices = chunk.get("choices")
         choices = choices if isinstance(choices, list) else []
@@ -77,13 +71,3 @@ class AnswerAggregator:
         return msgspec.json.encode(
             {**head, "object": self._object_name, "choices": choices, **rest}
         )
-
-
-def _decoded(data: bytes) -> dict[str, Any]:
-    """``StreamReader.facts`` has seen that it is an object; the whole may still be unreadable."""
-    try:
-        chunk: dict[str, Any] = decode_json(data)
-    except Garbled:
-        message = "The replica sent an event that is not a JSON object."
-        raise UpstreamError(Reason.UPSTREAM_ERROR, message) from None
-    return chunk

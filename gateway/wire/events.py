@@ -9,7 +9,7 @@ what of an odd event it still takes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -17,7 +17,8 @@ from msgspec import Meta
 Count = Annotated[int, Meta(ge=0)]
 Shape = TypeVar("Shape")
 
-_EMPTY = (b"", b"null", b"[]", b"{}", b'""', b"false")
+NOT_AN_OBJECT: Final = "The replica sent an event that is not a JSON object."
+_EMPTY: Final = (b"", b"null", b"[]", b"{}", b'""', b"false")
 
 
 class Garbled(ValueError):

@@ -7,14 +7,17 @@ Forms seen: ``{"error": {...}}``, ``{"object": "error", ...}`` and a bare ``{"me
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from gateway.core.errors import UpstreamError
+from gateway.core.reasons import Reason
 from gateway.replicas.upstream_errors import error_for_status
 from gateway.wire.chunks import Chunk
+from gateway.wire.dialect import Frame
 from gateway.wire.events import decode_json, says
 
-_UNKNOWN_STATUS = 500
+_UNKNOWN_STATUS: Final = 500
+_NOT_SSE: Final = (b"<", b"{", b"[")
 
 
 def error_in(chunk: Chunk, data: bytes) -> UpstreamError | None:
@@ -26,6 +29,16 @@ def error_in(chunk: Chunk, data: bytes) -> UpstreamError | None:
     event = decode_json(data)
     if chunk.object == "error" or _is_bare_error(event):
         return error_for_status(status_in(event), data)
+    return None
+
+
+def error_without_data(frame: Frame) -> UpstreamError | None:
+    """Of a frame that has no data, or whose data tells nothing."""
+    if frame.event == "error":
+        return UpstreamError(Reason.UPSTREAM_ERROR, "The replica sent an error.")
+    if frame.data is None and not frame.is_comment and frame.raw.lstrip().startswith(_NOT_SSE):
+        message = "The replica's answer is not an event stream."
+        return UpstreamError(Reason.UPSTREAM_ERROR, message)
     return None
 
 

@@ -24,12 +24,11 @@ from gateway.core.errors import UpstreamError
 from gateway.core.reasons import Reason
 from gateway.wire.chunks import Choice, Chunk, decode_chunk
 from gateway.wire.dialect import Frame, FrameFacts, ParsedBody, Rewrite
-from gateway.wire.events import Garbled, says
-from gateway.wire.hidden_errors import error_in
+from gateway.wire.events import NOT_AN_OBJECT, Garbled, says
+from gateway.wire.hidden_errors import error_in, error_without_data
 from gateway.wire.usage_tally import UsageTally
 
 _USAGE: Final = re.compile(rb',\s*"usage"\s*:\s*\{(?:[^{}]|\{[^{}]*\})*\}(?=\s*[,}])')
-_NOT_SSE: Final = (b"<", b"{", b"[")
 
 
 class OpenAiStreamReader:
@@ -62,7 +61,8 @@ class OpenAiStreamReader:
         if self._is_done:
             return FrameFacts(b"", tokens=self._tokens)
         if frame.data is None or frame.event == "error":
-            return self._without_data(frame)
+            error = _error_event(frame) if frame.event == "error" else error_without_data(frame)
+            return self._error(error) if error else FrameFacts(frame.raw, tokens=self._tokens)
         if frame.data == b"[DONE]" or frame.data.strip() == b"[DONE]":
             return self._done(frame)
         if not frame.data.strip():
@@ -71,16 +71,8 @@ class OpenAiStreamReader:
             chunk = decode_chunk(frame.data)
             error = error_in(chunk, frame.data)
         except Garbled:
-            return self._failed("The replica sent an event that is not a JSON object.")
+            return self._error(UpstreamError(Reason.UPSTREAM_ERROR, NOT_AN_OBJECT))
         return self._error(error) if error else self._chunk(frame, chunk)
-
-    def _without_data(self, frame: Frame) -> FrameFacts:
-        if frame.event == "error":
-            hidden = _hidden_error(frame.data or b"")
-            return self._error(hidden) if hidden else self._failed("The replica sent an error.")
-        if not frame.is_comment and frame.raw.lstrip().startswith(_NOT_SSE):
-            return self._failed("The replica's answer is not an event stream.")
-        return FrameFacts(frame.raw, tokens=self._tokens)
 
     def _done(self, frame: Frame) -> FrameFacts:
         self._is_done = True
@@ -88,9 +80,6 @@ class OpenAiStreamReader:
             message = "The replica ended its stream before every choice had finished."
             return self._error(UpstreamError(Reason.UPSTREAM_INCOMPLETE, message))
         return FrameFacts(frame.raw, is_done=True, tokens=self._tokens)
-
-    def _failed(self, message: str) -> FrameFacts:
-        return self._error(UpstreamError(Reason.UPSTREAM_ERROR, message))
 
     def _error(self, error: UpstreamError) -> FrameFacts:
         return FrameFacts(b"", error=error, tokens=self._tokens)
@@ -185,8 +174,10 @@ def _asks_running_usage(body: Mapping[str, Any]) -> bool:
     return bool((body.get("stream_options") or {}).get("continuous_usage_stats"))
 
 
-def _hidden_error(data: bytes) -> UpstreamError | None:
+def _error_event(frame: Frame) -> UpstreamError | None:
+    data = frame.data or b""
     try:
-        return error_in(decode_chunk(data), data)
+        hidden = error_in(decode_chunk(data), data)
     except Garbled:
-        return None
+        hidden = None
+    return hidden or error_without_data(frame)

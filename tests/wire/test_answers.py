@@ -137,7 +137,7 @@ def test_class_served_is_echoed() -> None:
 
 
 def test_answer_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.wire.answers.MAX_ANSWER_BYTES", 100)
+    monkeypatch.setattr("gateway.wire.gathered.MAX_ANSWER_BYTES", 100)
     aggregator = AnswerAggregator(parsed(), "chat.completion", lambda choice: choice)
     frame = Frame(b"", b'{"x":"' + b"x" * 60 + b'"}')
     aggregator.feed(frame)
