@@ -18,7 +18,7 @@ from gateway.core.reasons import Reason
 from gateway.replicas.aiohttp_upstream import AiohttpUpstream
 from gateway.replicas.upstream import ReplicaTarget
 from gateway.wire.dialect import BodyBounds, Rewrite
-from gateway.wire.embeddings import EMBEDDINGS
+from gateway.wire.embeddings.dialect import EMBEDDINGS
 from gateway.wire.headers import to_replica
 from tests.fakes.scripted_replica import ScriptedReplica
 from tests.fakes.scripts import html_error, tokens

@@ -20,8 +20,8 @@ from gateway.replicas.simulated_server import running as simulated
 from gateway.replicas.upstream import ReplicaTarget
 from gateway.simulation.engine import EngineConfig
 from gateway.wire import DIALECTS
+from gateway.wire.answers.sse import SseSplitter
 from gateway.wire.dialect import BodyBounds, Rewrite
-from gateway.wire.sse import SseSplitter
 from tests.replicas.calls import BOTH, SHORT, either, target
 
 PATH = "/v1/messages"

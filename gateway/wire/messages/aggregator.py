@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 import pydantic_core
 
+from gateway.wire.answers.gathered import Gathering
+from gateway.wire.answers.merging import Merged
 from gateway.wire.dialect import Frame
-from gateway.wire.gathered import Gathering
-from gateway.wire.merging import Merged
 
 _INPUT_PIECES = "partial_json"
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from gateway.core.dispatch.effects import Usage
-from gateway.wire.events import Count, event_decoder, fitting, raw_of
+from gateway.wire.answers.events import Count, event_decoder, fitting, raw_of
 
 
 class ReportedUsage(msgspec.Struct, gc=False):

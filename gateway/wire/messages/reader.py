@@ -18,9 +18,9 @@ from typing import Final
 from gateway.core.dispatch.effects import Usage
 from gateway.core.errors import UpstreamError
 from gateway.core.reasons import Reason
+from gateway.wire.answers.events import NOT_AN_OBJECT, Garbled, says
+from gateway.wire.answers.hidden_errors import error_without_data
 from gateway.wire.dialect import Frame, FrameFacts
-from gateway.wire.events import NOT_AN_OBJECT, Garbled, says
-from gateway.wire.hidden_errors import error_without_data
 from gateway.wire.messages.events import ContentBlock, Delta, Event, ReportedUsage, decode_event
 from gateway.wire.messages.hidden_errors import error_in
 

@@ -10,8 +10,8 @@ import msgspec
 
 from gateway.core.errors import UpstreamError
 from gateway.core.reasons import Reason
+from gateway.wire.answers.events import NOT_AN_OBJECT, Garbled, decode_json
 from gateway.wire.dialect import Frame
-from gateway.wire.events import NOT_AN_OBJECT, Garbled, decode_json
 from gateway.wire.responses.reader import ENDS
 
 _MARKS: Final = tuple(kind.encode() for kind in sorted(ENDS))

@@ -10,8 +10,8 @@ from typing import Any, Final
 import msgspec
 
 from gateway.core.dispatch.effects import Usage
-from gateway.wire.chunks import PromptDetails, Timings
-from gateway.wire.events import Count, event_decoder, fitting, raw_of, text_of
+from gateway.wire.answers.chunks import PromptDetails, Timings
+from gateway.wire.answers.events import Count, event_decoder, fitting, raw_of, text_of
 
 
 class ReportedUsage(msgspec.Struct, gc=False):

@@ -23,10 +23,10 @@ import msgspec
 from gateway.core.dispatch.effects import Usage
 from gateway.core.errors import UpstreamError
 from gateway.core.reasons import Reason
-from gateway.wire.chunks import decode_chunk
+from gateway.wire.answers.chunks import decode_chunk
+from gateway.wire.answers.events import NOT_AN_OBJECT, Garbled, says
+from gateway.wire.answers.hidden_errors import error_in, error_without_data
 from gateway.wire.dialect import Frame, FrameFacts
-from gateway.wire.events import NOT_AN_OBJECT, Garbled, says
-from gateway.wire.hidden_errors import error_in, error_without_data
 from gateway.wire.responses.events import Event, Response, decode_event
 from gateway.wire.responses.hidden_errors import error_of_event, error_of_response
 
