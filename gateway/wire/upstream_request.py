@@ -12,8 +12,11 @@ from gateway.wire.dialect import Rewrite
 
 
 def write_own_fields(body: dict[str, Any], rewrite: Rewrite) -> None:
-    for name, value in (("cache_salt", rewrite.cache_salt), ("priority", rewrite.priority)):
-        if value is None:
-            body.pop(name, None)
-        else:
-            body[name] = value
+    if rewrite.cache_salt is not None:
+        body["cache_salt"] = rewrite.cache_salt
+    else:
+        body.pop("cache_salt", None)
+    if rewrite.priority is not None:
+        body["priority"] = rewrite.priority
+    else:
+        body.pop("priority", None)

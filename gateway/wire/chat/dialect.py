@@ -21,13 +21,7 @@ from gateway.wire import errors
 from gateway.wire.answers.sse import SseSplitter
 from gateway.wire.body import accepted, invalid
 from gateway.wire.chat.aggregator import AnswerAggregator, FinishChoice
-from gateway.wire.chat.fields import (
-    MAX_PROMPTS,
-    ChatFields,
-    CompletionsFields,
-    SharedFields,
-    wants_usage,
-)
+from gateway.wire.chat.fields import MAX_PROMPTS, ChatFields, CompletionsFields, SharedFields
 from gateway.wire.chat.prompt_size import add_fields, add_messages
 from gateway.wire.chat.reader import OpenAiStreamReader
 from gateway.wire.dialect import BodyBounds, ParsedBody, Rewrite
@@ -84,16 +78,8 @@ def _parse_chat(raw: bytes, bounds: BodyBounds) -> ParsedBody:
     text = PromptText()
     add_messages(text, body["messages"])
     add_fields(text, body)
-    return _parsed(
-        body,
-        known,
-        text,
-        max_output_tokens=largest_cap(
-            known.max_tokens, known.max_completion_tokens, known.n_predict
-        ),
-        n=known.n or 1,
-        size_bytes=len(raw),
-    )
+    cap = largest_cap(known.max_tokens, known.max_completion_tokens, known.n_predict)
+    return _parsed(body, known, text, n=known.n or 1, cap=cap, size_bytes=len(raw))
 
 
 def _parse_completions(raw: bytes, bounds: BodyBounds) -> ParsedBody:
@@ -104,28 +90,33 @@ def _parse_completions(raw: bytes, bounds: BodyBounds) -> ParsedBody:
     text = PromptText()
     prompts, _ = add_prompts(text, known.prompt, name="prompt", most=MAX_PROMPTS)
     add_fields(text, body)
-    return _parsed(
-        body,
-        known,
-        text,
-        max_output_tokens=largest_cap(known.max_tokens, known.n_predict),
-        n=n * prompts,
-        size_bytes=len(raw),
-    )
+    cap = largest_cap(known.max_tokens, known.n_predict)
+    return _parsed(body, known, text, n=n * prompts, cap=cap, size_bytes=len(raw))
 
 
-def _parsed(body: dict[str, Any], known: SharedFields, text: PromptText, **told: Any) -> ParsedBody:
+def _parsed(
+    body: dict[str, Any],
+    known: SharedFields,
+    text: PromptText,
+    *,
+    n: int,
+    cap: int | None,
+    size_bytes: int,
+) -> ParsedBody:
+    options = known.stream_options
     return ParsedBody(
         model=known.model,
         stream=bool(known.stream),
-        include_usage=wants_usage(known),
+        include_usage=bool(options and options.include_usage),
         prompt_bytes=text.size_bytes,
         script=text.script,
+        max_output_tokens=cap,
+        n=n,
         body=body,
         service_tier=known.service_tier,
         has_media=text.has_media,
         user=known.user,
-        **told,
+        size_bytes=size_bytes,
     )
 
 

@@ -93,7 +93,3 @@ class CompletionsFields(SharedFields, kw_only=True):
     logprobs: UpToTwenty | None = None
     best_of: Choices | None = None
     echo: bool | None = None
-
-
-def wants_usage(fields: SharedFields) -> bool:
-    return bool(fields.stream_options and fields.stream_options.include_usage)
