@@ -93,7 +93,8 @@ class Server:
     _session: aiohttp.ClientSession | None = field(default=None, repr=False)
 
     async def __aenter__(self) -> Server:
-        self._session = aiohttp.ClientSession(timeout=TIMEOUT)
+        connector = aiohttp.TCPConnector(force_close=True)  # some servers close without a word
+        self._session = aiohttp.ClientSession(timeout=TIMEOUT, connector=connector)
         return self
 
     async def __aexit__(self, *error: object) -> None:

@@ -8,9 +8,10 @@ is an error, and inside a text it is text.
 Output tokens are counted per choice: the replica's running count (``timings.predicted_n``, or the
 usage of a content event) where it sends one, else one per content event.
 
-Relayed bytes are the replica's own, with two exceptions, both of what only the gateway asked for:
-the usage event and prompt-progress events are left out, and so is the running usage inside content
-events (clients add it up). ``timings`` stay: clients ignore what they do not know.
+Relayed bytes are the replica's own, with these exceptions. What only the gateway asked for, the
+usage event and prompt-progress events, is left out, and so is the running usage inside content
+events (clients add it up). A usage inside the last content event (llama.cpp, completions) becomes
+the event of its own that clients expect. ``timings`` stay: clients ignore what they do not know.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Any, Final
+
+import msgspec
 
 from gateway.core.dispatch.effects import Usage
 from gateway.core.errors import UpstreamError
@@ -38,9 +41,9 @@ class OpenAiStreamReader:
         self._choices = parsed.n
         self._wants_usage = parsed.include_usage
         self._wants_progress = bool(parsed.body.get("return_progress"))
-        self._cuts_running_usage = _asks_running_usage(rewrite.extras) and not (
-            _asks_running_usage(parsed.body)
-        )
+        self._runs_usage = _asks_running_usage(parsed.body)
+        self._cuts_running_usage = _asks_running_usage(rewrite.extras) and not self._runs_usage
+        self._has_told_usage = False
         self._tally = UsageTally(parsed)
         self._counts: dict[int, int] = {}
         self._reported: set[int] = set()
@@ -99,12 +102,13 @@ class OpenAiStreamReader:
                 self._finished.add(choice.index)
         progress = not (has_content or finish_reason) and says(chunk.prompt_progress)
         hidden = progress and not self._wants_progress
+        usage = self._final_usage(chunk, in_finish=True) if finish_reason else None
         return FrameFacts(
-            relay=b"" if hidden else self._relay(frame, chunk),
+            relay=b"" if hidden else self._relay(frame, chunk, ends=usage is not None),
             has_content=has_content,
             is_reasoning_only=has_content and not is_visible,
             finish_reason=finish_reason,
-            usage=self._final_usage(chunk, in_finish=True) if finish_reason else None,
+            usage=usage,
             tokens=self._tokens,
             gateway_only=hidden,
             progress_only=progress,
@@ -113,9 +117,8 @@ class OpenAiStreamReader:
     def _without_choices(self, frame: Frame, chunk: Chunk) -> FrameFacts:
         """The usage event at the end, prompt progress, or something of the vendor's."""
         progress = says(chunk.prompt_progress)
-        hidden = (chunk.usage is not None and not self._wants_usage) or (
-            progress and not self._wants_progress
-        )
+        unwanted = self._has_told_usage or not self._wants_usage
+        hidden = (chunk.usage is not None and unwanted) or (progress and not self._wants_progress)
         return FrameFacts(
             relay=b"" if hidden else frame.raw,
             usage=self._final_usage(chunk, in_finish=False),
@@ -124,9 +127,15 @@ class OpenAiStreamReader:
             progress_only=progress,
         )
 
-    def _relay(self, frame: Frame, chunk: Chunk) -> bytes:
-        cuts = self._cuts_running_usage and chunk.usage is not None
-        return _USAGE.sub(b"", frame.raw) if cuts else frame.raw
+    def _relay(self, frame: Frame, chunk: Chunk, *, ends: bool) -> bytes:
+        """``ends``: the usage in this event is that of the whole call."""
+        if chunk.usage is None:
+            return frame.raw
+        if ends and self._choices == 1 and not self._runs_usage:
+            self._has_told_usage = True
+            told = _USAGE.sub(b"", frame.raw)
+            return told + _usage_event(frame) if self._wants_usage else told
+        return _USAGE.sub(b"", frame.raw) if self._cuts_running_usage else frame.raw
 
     def _final_usage(self, chunk: Chunk, *, in_finish: bool) -> Usage | None:
         """Of the whole call: known once every choice has finished."""
@@ -172,6 +181,12 @@ def _running_count(chunk: Chunk) -> int | None:
 
 def _asks_running_usage(body: Mapping[str, Any]) -> bool:
     return bool((body.get("stream_options") or {}).get("continuous_usage_stats"))
+
+
+def _usage_event(frame: Frame) -> bytes:
+    """The event with usage and without choices, of one that has both."""
+    told = msgspec.json.decode(frame.data or b"{}")
+    return b"data: %b\n\n" % msgspec.json.encode({**told, "choices": []})
 
 
 def _error_event(frame: Frame) -> UpstreamError | None:

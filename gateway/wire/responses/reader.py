@@ -7,11 +7,10 @@ and report its usage; ``response.failed`` and ``error`` are the replica's failur
 relayed.
 
 Output tokens are the replica's running count (``timings.predicted_n``) where it sends one, else
-one per delta, until the last event reports them. Events are numbered as the replica numbers them;
-where it does not, they are counted, so that the gateway's own last event has the number that
-follows.
+one per delta, until the last event reports them.
 
-All bytes are relayed as they came.
+Bytes are relayed as they came, but for one thing: clients expect numbered events, and where the
+replica numbers none (llama.cpp) they get the number that follows.
 """
 
 from __future__ import annotations
@@ -74,14 +73,17 @@ class ResponsesStreamReader:
 
     def _event(self, frame: Frame, event: Event) -> FrameFacts:
         kind = event.type or frame.event or ""
-        number = event.sequence_number
-        self._next_event = (self._next_event if number is None else number) + 1
+        raw, number = frame.raw, event.sequence_number
+        if number is None:
+            number = self._next_event
+            raw = _numbered(raw, number) if event.type else raw
+        self._next_event = number + 1
         if kind in ENDS:
-            return self._end(frame, kind, event.response)
+            return self._end(raw, kind, event.response)
         has_content = bool(event.delta) and kind.endswith(".delta")
         self._count(event, has_content)
         return FrameFacts(
-            frame.raw,
+            raw,
             has_content=has_content,
             is_reasoning_only=has_content and kind.startswith(_THOUGHT),
             tokens=self._tokens,
@@ -89,7 +91,7 @@ class ResponsesStreamReader:
             next_event=self._next_event,
         )
 
-    def _end(self, frame: Frame, kind: str, response: Response | None) -> FrameFacts:
+    def _end(self, raw: bytes, kind: str, response: Response | None) -> FrameFacts:
         if response is None:
             return self._failed("The replica ended its stream without a response.")
         self._is_done = True
@@ -98,7 +100,7 @@ class ResponsesStreamReader:
             self.usage = response.usage.as_usage()
             self._tokens = self.usage.output_tokens
         return FrameFacts(
-            frame.raw,
+            raw,
             finish_reason=self.finish_reason,
             usage=self.usage,
             is_done=True,
@@ -135,6 +137,12 @@ def _failure(frame: Frame, event: Event) -> UpstreamError | None:
     if kind in _FAILURES or (kind in ENDS and event.response and event.response.status == "failed"):
         return error_of_response(event.response.error if event.response else msgspec.Raw())
     return None if kind.startswith(_OWN) else error_in(decode_chunk(data), data)
+
+
+def _numbered(raw: bytes, number: int) -> bytes:
+    """``raw``: a frame whose data is an object with a field."""
+    begin = raw.find(b"{", raw.find(b"data:")) + 1
+    return b'%b"sequence_number":%d,%b' % (raw[:begin], number, raw[begin:])
 
 
 def _why(response: Response) -> str:

@@ -116,13 +116,23 @@ def test_running_usage_that_only_the_gateway_asked_for_is_cut_out() -> None:
     assert read(event(counted), asked, **extras)[0].relay == event(counted)
 
 
-def test_usage_in_the_finish_event_stays_and_counts() -> None:
-    last = event({**delta("stop"), "usage": USAGE})
-    reader = CHAT.reader(parsed(), Rewrite("m"))
-    facts = reader.facts(frames(last)[0])
-    assert (facts.relay, facts.usage) == (last, Usage(7, 4, 2))
-    assert reader.is_complete(needs_done=False)
-    assert not reader.is_complete()
+def test_usage_in_the_finish_event_becomes_an_event_of_its_own_for_who_asked() -> None:
+    """G8"""
+    told = {**delta("stop"), "usage": USAGE}
+    last, after = event(told), event({**told, "choices": []})
+    for asked in (False, True):
+        reader = CHAT.reader(parsed(stream_options={"include_usage": asked}), Rewrite("m"))
+        (facts,) = map(reader.facts, frames(last))
+        assert facts.usage == Usage(7, 4, 2)
+        first, *rest = frames(facts.relay)
+        assert json.loads(first.data or b"") == delta("stop")
+        assert [json.loads(frame.data or b"") for frame in rest] == [
+            {**told, "choices": []}
+        ] * asked
+        (again,) = map(reader.facts, frames(after))  # and is told once
+        assert (again.relay, again.usage) == (b"", Usage(7, 4, 2))
+        assert reader.is_complete(needs_done=False)
+        assert not reader.is_complete()
 
 
 def test_progress_frames_that_only_the_gateway_asked_for_are_not_relayed() -> None:
