@@ -220,7 +220,8 @@ class TestSlowReplica:
     def test_decision_and_view_say_how_slow_it_is(self) -> None:
         pool = self.known_as_slow()
         [(slug, ratio)] = pool.view().slow.items()
-        assert (slug, ratio) == ("r0", pytest.approx(2.0, abs=0.5))
+        assert slug == "r0"
+        assert ratio == pytest.approx(2.0, abs=0.5)
         decisions = [send(pool, 30.0, **asking(2_000 + number)).decision for number in range(100)]
         [told, *_] = [
             candidate
