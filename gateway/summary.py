@@ -277,4 +277,5 @@ def _replica_second(one: ReplicaLive, view: PoolView, now_s: float) -> ReplicaSe
         predicted_cached_tokens=predicted,
         reported_cached_tokens=reported,
         why=one.why,
+        slow_ratio=view.slow.get(one.replica, 1.0),
     )

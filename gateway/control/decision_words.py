@@ -78,8 +78,10 @@ def _figures(decision: Decision) -> str:
 
 
 def _candidate(candidate: Candidate) -> str:
-    cost = "" if candidate.cost is None else f", cost {candidate.cost:.3f}"
-    return (
+    said = (
         f"{candidate.replica} with {candidate.load_tokens:,} tokens in flight and"
-        f" {candidate.matched_tokens:,} matched{cost}"
+        f" {candidate.matched_tokens:,} matched"
     )
+    if candidate.slow_ratio > 1:
+        said += f", {candidate.slow_ratio:.1f} times as slow as its peers"
+    return said if candidate.cost is None else f"{said}, cost {candidate.cost:.3f}"

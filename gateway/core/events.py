@@ -96,6 +96,7 @@ class ReplicaSecond:
     predicted_cached_tokens: int = 0  # in all, of the calls that ended here
     reported_cached_tokens: int = 0
     why: str = ""  # it is in this state
+    slow_ratio: float = 1.0  # how many times longer than its peers it takes to first tokens
 
 
 @dataclass(frozen=True, slots=True)

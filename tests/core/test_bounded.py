@@ -177,3 +177,77 @@ def test_the_rate_of_a_replica_is_learned_from_calls_that_were_alone() -> None:
         pool.release(grant.grant_id, Usage(tokens, 0, 10), number * 10.0 + 1)
     [replica] = pool._roster
     assert replica.peak.tps == pytest.approx(20_000, rel=0.01)
+
+
+class TestSlowReplica:
+    """One of three takes three times as long to its first tokens; see test_slowness for who counts
+    as slow."""
+
+    def serve(self, pool: Dispatcher, at_s: float, slow: str = "", **changes: Any) -> Grant:
+        grant = send(pool, at_s, **changes)
+        ttft_s = 0.15 if grant.replica == slow else 0.05
+        pool.first_event(grant.grant_id, at_s + ttft_s)
+        end(pool, grant, grant.predicted_cached_tokens, at_s + ttft_s)
+        return grant
+
+    def known_as_slow(self, slow: str = "r0") -> Dispatcher:
+        """At 30 s."""
+        pool = open_pool(3)
+        for number in range(150):
+            self.serve(pool, number * 0.2, slow, **asking(1_000 + number))
+        return pool
+
+    def test_it_is_left_alone_while_the_others_have_room(self) -> None:
+        pool = self.known_as_slow()
+        placed = Counter(
+            self.serve(pool, 30 + number * 0.2, "r0", **asking(2_000 + number)).replica
+            for number in range(200)
+        )
+        assert placed["r0"] <= 8
+
+    def test_prompts_that_it_holds_move(self) -> None:
+        pool = open_pool(3)
+        home = self.serve(pool, 0.0, **asking(1)).replica
+        for number in range(150):
+            self.serve(pool, number * 0.2, home, **asking(1_000 + number))
+        assert send(pool, 30.0, **asking(1)).replica != home
+
+    def test_it_runs_calls_when_the_others_have_no_slots(self) -> None:
+        pool = self.known_as_slow()
+        placed = Counter(send(pool, 30.0, **asking(n)).replica for n in range(2_000, 2_192))
+        assert placed == {"r0": 64, "r1": 64, "r2": 64}
+
+    def test_decision_and_view_say_how_slow_it_is(self) -> None:
+        pool = self.known_as_slow()
+        [(slug, ratio)] = pool.view().slow.items()
+        assert slug == "r0"
+        assert ratio == pytest.approx(2.0, abs=0.5)
+        decisions = [send(pool, 30.0, **asking(2_000 + number)).decision for number in range(100)]
+        [told, *_] = [
+            candidate
+            for decision in decisions
+            if decision is not None
+            for candidate in decision.candidates
+            if candidate.replica == slug
+        ]
+        assert told.slow_ratio == ratio
+
+    def test_after_a_restart_it_is_like_the_others(self) -> None:
+        pool = self.known_as_slow()
+        pool.apply(ReplicaHealth("r0", admits=False), 30.0)
+        pool.apply(ReplicaHealth("r0", admits=True), 31.0)
+        assert pool.view().slow == {}
+
+    def test_a_prefix_that_was_not_in_the_cache_makes_no_replica_slow(self) -> None:
+        """It is expected on one replica, and read again every time."""
+        pool = open_pool(3)
+        for number in range(60):
+            self.serve(pool, number * 0.2, **asking(1_000 + number))
+        end(pool, send(pool, 12.0, **asking(1)), cached=500, now_s=12.0)
+        for number in range(100):
+            at_s = 12.1 + number * 0.2
+            self.serve(pool, at_s, **asking(2_000 + number))
+            grant = send(pool, at_s, **asking(1))
+            pool.first_event(grant.grant_id, at_s + 1.0)
+            end(pool, grant, cached=0, now_s=at_s + 1.0)
+        assert pool.view().slow == {}

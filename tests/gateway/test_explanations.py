@@ -21,7 +21,7 @@ DECISION = Decision(
     policy="bounded",
     rule="affinity",
     replica="r1",
-    candidates=(Candidate("r1", 4_000, 1_500, 0.12),),
+    candidates=(Candidate("r1", 4_000, 1_500, 0.12, slow_ratio=2.1),),
     open_replicas=3,
     bound_tokens=9_000.0,
     predicted_cached_tokens=1_500,
@@ -43,6 +43,7 @@ def test_an_operator_is_told_what_was_compared() -> None:
     words = routing_of("c1", for_operator=True) or ""
     for part in ("r1", "holds the beginning", "1,500", "1,600", "9,000", "0.120", "before earlier"):
         assert part in words
+    assert "2.1 times as slow as its peers" in words
 
 
 def test_a_tenant_is_told_why_but_not_how_loaded_others_are() -> None:

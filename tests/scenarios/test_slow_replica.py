@@ -6,9 +6,9 @@ one of them take three times as long. Calls stay there three times as long, so b
 gets one of seven instead of one of three: 57 % less, somewhat more where few calls run, since ties
 are broken at random.
 
-First tokens of the calls that it still gets come three times as late, and these are more than one
-in twenty: the 95th percentile of all calls is theirs, and is printed. That of the calls at the
-other replicas must stay.
+First tokens of the calls that it still gets come three times as late, and these are then more than
+one in twenty: the 95th percentile of all calls is theirs. The default policy, which compares the
+replicas' times, leaves it fewer, so that the percentile stays; others cannot.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ CALLS_PER_S, PROMPT_WORDS, TOKENS = 40.0, 50, 50
 WARM_S, MEASURED_S, MOVES_S = 5.0, float(os.environ.get("TEST_SLOW_REPLICA_S", "10")), 10.0
 SLOW_AT_S = WARM_S + MEASURED_S
 END_S = SLOW_AT_S + MOVES_S + MEASURED_S
+RETURNS_S = 30.0
 
 Drive = Callable[..., "Moved"]
 
@@ -52,6 +53,7 @@ class Moved:
     ttft_s: tuple[float, float]  # 95th percentile of all calls
     others_s: tuple[float, float]  # and of those at the other replicas
     slots: int  # that the slow replica may use in the end
+    returned: float | None = None  # its share ``RETURNS_S`` after it is fast again
 
     @property
     def fell(self) -> float:
@@ -64,7 +66,9 @@ class Moved:
 
 @pytest.fixture
 def drive(virtual_time: VirtualTime, tmp_path: Path) -> Drive:
-    async def scenario(routing: str, tpot_objective_s: float | None) -> Moved:
+    async def scenario(
+        routing: str, tpot_objective_s: float | None, seed: int, *, recovers: bool
+    ) -> Moved:
         async with simulating(dict.fromkeys(REPLICAS, ENGINE), model="upstream-model") as upstream:
             replicas = [replica(slug, slots=ENGINE.sequences) for slug in REPLICAS]
             house = House(virtual_time.clock, tmp_path, transport=upstream, replicas=replicas)
@@ -75,33 +79,60 @@ def drive(virtual_time: VirtualTime, tmp_path: Path) -> Drive:
             house.change(pools={POOL: pool})
             await asyncio.sleep(3.0)  # probes find the replicas
             began_at = house.clock.wall()
-            await _load(house, upstream.engines[SLOW])
+            await _load(house, upstream.engines[SLOW], seed, recovers=recovers)
             slots = house.gateway.views()[POOL].replica_slots[SLOW]
             await house.close()
         return _moved(house.records, began_at, slots)
 
-    def run(routing: str, tpot_objective_s: float | None = None) -> Moved:
-        moved = virtual_time.run(scenario(routing, tpot_objective_s))
+    def run(
+        routing: str,
+        tpot_objective_s: float | None = None,
+        *,
+        seed: int = 1,
+        recovers: bool = False,
+    ) -> Moved:
+        moved = virtual_time.run(scenario(routing, tpot_objective_s, seed, recovers=recovers))
         print(
             f"\n{routing}: share of the slow replica {moved.share[0]:.1%} -> {moved.share[1]:.1%} "
             f"(-{moved.fell:.0%}), TTFT p95 {moved.ttft_s[0] * 1e3:.0f} -> "
             f"{moved.ttft_s[1] * 1e3:.0f} ms (x{moved.ttft_ratio:.2f}), at the others "
             f"{moved.others_s[0] * 1e3:.0f} -> {moved.others_s[1] * 1e3:.0f} ms; "
             f"slots of the slow one in the end: {moved.slots}"
+            + ("" if moved.returned is None else f"; share when fast again {moved.returned:.1%}")
         )
         return moved
 
     return run
 
 
-@pytest.mark.parametrize("routing", ["bounded", "least_inflight", "least_cost"])
-def test_half_of_its_share_leaves_a_slow_replica_within_ten_seconds(
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_slow_replica_makes_no_difference_to_first_tokens_after_ten_seconds(
+    drive: Drive, seed: int
+) -> None:
+    """Row 49."""
+    moved = drive("bounded", seed=seed)
+    assert moved.fell >= 0.5
+    assert moved.share[1] < 0.04
+    assert moved.ttft_ratio <= 1.3
+
+
+def test_a_replica_that_is_fast_again_has_its_share_back_within_thirty_seconds(
+    drive: Drive,
+) -> None:
+    moved = drive("bounded", recovers=True)
+    assert moved.returned is not None
+    assert moved.returned >= 0.9 * moved.share[0]
+
+
+@pytest.mark.parametrize("routing", ["least_inflight", "least_cost"])
+def test_by_load_alone_half_of_its_share_leaves_and_first_tokens_come_late(
     drive: Drive, routing: str
 ) -> None:
-    """Row 49; the calls that go elsewhere are no slower than before."""
+    """The baseline; the calls that go elsewhere are no slower than before."""
     moved = drive(routing)
     assert moved.fell >= 0.5
     assert moved.others_s[1] <= 1.3 * moved.others_s[0]
+    assert moved.ttft_ratio > 2.0
 
 
 def test_with_an_objective_for_tokens_its_slots_shrink_and_more_leaves(drive: Drive) -> None:
@@ -116,12 +147,14 @@ def test_in_turn_a_slow_replica_keeps_most_of_its_share(drive: Drive) -> None:
     assert drive("round_robin").fell <= 0.3
 
 
-async def _load(house: House, slow: Engine) -> None:
-    rng, loop = random.Random(1), asyncio.get_running_loop()
-    began_s = loop.time()
+async def _load(house: House, slow: Engine, seed: int, *, recovers: bool) -> None:
+    rng, loop = random.Random(seed), asyncio.get_running_loop()
+    began_s, well = loop.time(), slow.config
     loop.call_later(SLOW_AT_S, _slow_down, slow)
+    loop.call_later(END_S, setattr, slow, "config", well)
+    end_s = END_S + (RETURNS_S + MEASURED_S if recovers else 0.0)
     async with asyncio.TaskGroup() as calls:
-        while loop.time() < began_s + END_S:
+        while loop.time() < began_s + end_s:
             prompt = " ".join(f"{rng.getrandbits(32):08x}" for _ in range(PROMPT_WORDS))
             calls.create_task(house.call(chat(prompt, max_tokens=TOKENS, stream=True)))
             await asyncio.sleep(rng.expovariate(CALLS_PER_S))
@@ -146,11 +179,13 @@ def _moved(records: list[CallRecord], began_at: float, slots: int) -> Moved:
         return [one for one in records if from_s <= one.arrived_at - began_at < to_s]
 
     before, after = between(WARM_S, SLOW_AT_S), between(SLOW_AT_S + MOVES_S, END_S)
+    returned = between(END_S + RETURNS_S, END_S + RETURNS_S + MEASURED_S)
     return Moved(
         (_share(before), _share(after)),
         (_p95_s(before), _p95_s(after)),
         (_p95_s(_at_others(before)), _p95_s(_at_others(after))),
         slots,
+        _share(returned) if returned else None,
     )
 
 

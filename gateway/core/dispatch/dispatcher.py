@@ -225,17 +225,17 @@ class Dispatcher:
         return bool(self._roster.admitting)
 
     def view(self) -> PoolView:
-        wait_s = self._shedding.wait_s(PriorityClass.INTERACTIVE, self._now_s)
         view = view_of(
             self._config,
             self._waiting,
             self._running,
             self._roster,
-            interactive_wait_s=wait_s,
+            interactive_wait_s=self._shedding.wait_s(PriorityClass.INTERACTIVE, self._now_s),
             booked_calls=len(self._bookings),
             foreign_traffic=self._start.foreign_traffic(),
         )
-        return replace(view, cached_tokens=self._router.hits())
+        router = self._router
+        return replace(view, cached_tokens=router.hits(), slow=router.slow(self._now_s))
 
     # Steps
 

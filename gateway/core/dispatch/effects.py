@@ -197,3 +197,4 @@ class PoolView:
     cached_tokens: dict[str, tuple[int, int]] = field(
         default_factory=dict
     )  # by replica: predicted and reported since start
+    slow: dict[str, float] = field(default_factory=dict)  # replica -> times as long as its peers

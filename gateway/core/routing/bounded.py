@@ -47,12 +47,12 @@ def bounded(scene: Scene) -> Pick:
     holders = [
         replica
         for replica in _near_best(scene)
-        if replica.in_flight_tokens + scene.own_tokens(replica) <= bound
+        if scene.burden_tokens(replica) + scene.own_tokens(replica) <= bound
     ]
     if holders:
         return _among(holders, scene, bound)
     home = _home(scene)
-    if home is not None and home.in_flight_tokens + scene.own_tokens(home) <= bound:
+    if home is not None and scene.burden_tokens(home) + scene.own_tokens(home) <= bound:
         return Pick(home, "session", (scene.candidate(home),), bound)
     chosen = _least_load(scene.open, scene)
     return Pick(chosen, "least_load", (scene.candidate(chosen),), bound)
@@ -85,21 +85,22 @@ def _among(holders: Sequence[Replica], scene: Scene, bound: float) -> Pick:
 
 def _relief(chosen: Replica, scene: Scene) -> Replica | None:
     """A replica that does not hold the prompt and carries much less."""
-    if chosen.in_flight_tokens < SPILL_CALLS * scene.mean_call:
+    load = scene.burden_tokens(chosen)
+    if load < SPILL_CALLS * scene.mean_call:
         return None
     lighter = [
         replica
-        for replica in scene.open
-        if replica.in_flight_tokens < SPILL_RATIO * chosen.in_flight_tokens
+        for replica, each in zip(scene.open, scene.burdens(scene.open), strict=True)
+        if each < SPILL_RATIO * load
         and scene.matched_blocks(replica) < scene.holder_blocks
         and scene.index.has_room(replica.slug)
     ]
-    return scene.least_loaded(lighter) if lighter else None
+    return scene.least(lighter, scene.burden_tokens) if lighter else None
 
 
 def _cost_s(replica: Replica, scene: Scene) -> float:
     tokens = replica.unstarted_prompt_tokens + scene.uncached_tokens(replica)
-    return prompt_s(replica, tokens) + memory_s(replica)
+    return (prompt_s(replica, tokens) + memory_s(replica)) * replica.burden
 
 
 def _home(scene: Scene) -> Replica | None:
@@ -110,15 +111,16 @@ def _home(scene: Scene) -> Replica | None:
 
 
 def _least_load(replicas: Sequence[Replica], scene: Scene) -> Replica:
-    least = min([replica.in_flight_tokens for replica in replicas])
-    most = least + scene.mean_call
-    ties = [replica for replica in replicas if replica.in_flight_tokens <= most]
+    loads = scene.burdens(replicas)
+    most = min(loads) + scene.mean_call
+    ties = [(load, each) for load, each in zip(loads, replicas, strict=True) if load <= most]
     if len(ties) == 1:
-        return ties[0]
+        return ties[0][1]
 
-    def rank(replica: Replica) -> tuple[int, int, float]:
+    def rank(tie: tuple[float, Replica]) -> tuple[int, float, float]:
+        load, replica = tie
         holding = scene.index.get(replica.slug)
         blocks = holding.blocks if holding is not None else 0
-        return blocks, replica.in_flight_tokens, scene.rng.random()
+        return blocks, load, scene.rng.random()
 
-    return min(ties, key=rank)
+    return min(ties, key=rank)[1]

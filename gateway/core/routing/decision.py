@@ -2,8 +2,9 @@
 
 ``load_tokens``: in flight on the replica before the call, cached prompt tokens not counted.
 ``matched_tokens``: of this prompt, held there as far as the index knows. ``cost`` is what the
-policy compared, in its own unit; None where it compared something else. Written down for every
-dispatch, kept for few.
+policy compared, in its own unit; None where it compared something else. ``slow_ratio``: how many
+times longer than its peers the replica took lately; 1 = no longer, or not known. Written down for
+every dispatch, kept for few.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
     load_tokens: int
     matched_tokens: int = 0
     cost: float | None = None
+    slow_ratio: float = 1.0
 
 
 class Decision(msgspec.Struct, frozen=True):

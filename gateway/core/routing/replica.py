@@ -31,6 +31,8 @@ class Replica:
     reading_since_s: float = 0.0  # when it last began with the first of them
     last_grant_id: int = 0
     slot_limit: int | None = None  # as found out at run time; None = as configured
+    slow_ratio: float = 1.0  # how much longer than its peers it takes: see slowness
+    burden: float = 1.0  # what its load counts for, therefore
     peak: PeakRate = field(default_factory=PeakRate)
     _tokens: dict[int, int] = field(default_factory=dict)  # grant -> tokens
     _prompts: dict[int, int] = field(default_factory=dict)  # grant -> prompt tokens

@@ -5,8 +5,10 @@ fast they read, which prefixes are hot. It is told of every dispatch, first even
 what happens to replicas; it changes no queue and no count of load.
 
   dispatched   the prompt is held there from now on (a burst follows its first call)
-  first event  what waits behind it is the replica's next prompt
-  ended        predicted against reported cached tokens; a call that found nothing unstarted has
+  first event  what waits behind it is the replica's next prompt; how long it took is compared
+               with what is usual
+  ended        predicted against reported cached tokens; a call that had much more to read than
+               was known takes its word on slowness back; one that found nothing unstarted has
                measured the replica's rate; a slot that held the call is idle again
   restart      counters that fall, a replica that went down or was removed: its cache is empty
 
@@ -31,6 +33,9 @@ from gateway.core.routing.hot_prefixes import HotPrefixes
 from gateway.core.routing.policies import routing_policy
 from gateway.core.routing.replica import Replica
 from gateway.core.routing.scene import Knowledge, Pick, Scene, cached_tokens
+from gateway.core.routing.slowness import Sample, Slowness
+
+SHORT_TOKENS = 64  # so many more or less to read are not felt
 
 
 @dataclass(slots=True)
@@ -49,18 +54,22 @@ class Placing:
 class _Running:
     """What is remembered of a call in flight."""
 
+    ticket: Ticket
     predicted_tokens: int
+    unread_tokens: int  # uncached ones of its prompt, and unstarted before it
     dispatched_s: float
     alone: bool  # nothing unstarted before it
     prefill_s: float  # as predicted
     started: bool = False
     ttft_s: float | None = None  # from dispatch to the first event
+    sample: Sample | None = None  # of how slow its replica is
 
 
 class Router:
     def __init__(self, config: PoolConfig, rng: random.Random) -> None:
         self.index = PrefixIndex(config.prefix_index_bytes)
         self._known = Knowledge(self.index, HotPrefixes(), rng, config.sticky_tokens)
+        self._slowness = Slowness()
         self._running: dict[int, _Running] = {}
         self._read_tokens: dict[str, int] = {}  # by replica: its own counter, as last told
         self._configs: dict[str, ReplicaConfig] = {}
@@ -90,6 +99,8 @@ class Router:
         """``fleet``: those that admit the call, open or not. Changes nothing but what is known of
         hot prefixes."""
         chain, mean_load = ticket.prefix, None
+        if now_s >= self._slowness.due_s:
+            self._slowness.update(now_s)
         if len(open_replicas) == 1:
             pick = Pick(open_replicas[0], "only_open")
             blocks = self.index.matched(pick.replica.slug, chain) if chain.hashes else 0
@@ -111,7 +122,8 @@ class Router:
         cached, uncached = placing.cached_tokens, placing.uncached_tokens
         alone = replica.unstarted == 0
         prefill_s = replica.peak.prefill_s(uncached, cached, self._known.fit)
-        self._running[grant_id] = _Running(cached, now_s, alone, prefill_s)
+        unread = uncached + replica.unstarted_prompt_tokens
+        self._running[grant_id] = _Running(ticket, cached, unread, now_s, alone, prefill_s)
         if alone:
             replica.reading_since_s = now_s
         replica.unstarted_s += prefill_s
@@ -125,7 +137,8 @@ class Router:
             return
         self._begun(call, replica)
         replica.reading_since_s = now_s
-        call.ttft_s = now_s - call.dispatched_s
+        call.ttft_s = ttft_s = now_s - call.dispatched_s
+        call.sample = self._slowness.began(replica, call.ticket, call.unread_tokens, ttft_s)
 
     def ended(self, grant_id: int, replica: Replica, usage: Usage | None) -> None:
         call = self._running.pop(grant_id)
@@ -137,6 +150,11 @@ class Router:
         holding = self.index.get(replica.slug)
         if holding is not None:
             holding.watch.ended(call.predicted_tokens, usage.cached_tokens)
+            if call.sample is not None:
+                tells = holding.watch.reported_tokens > 0
+                cached = usage.cached_tokens if tells else call.predicted_tokens
+                if usage.input_tokens - cached > 2 * call.unread_tokens + SHORT_TOKENS:
+                    self._slowness.mistaken(call.sample)
         if call.alone and call.ttft_s is not None:
             cached = min(usage.input_tokens, max(usage.cached_tokens, call.predicted_tokens))
             began_s = call.dispatched_s + call.ttft_s
@@ -153,6 +171,11 @@ class Router:
             for slug, holding in holdings
             if holding is not None
         }
+
+    def slow(self, now_s: float) -> dict[str, float]:
+        """By replica that is slow compared with its peers: how many times longer it takes."""
+        self._slowness.update(now_s)
+        return dict(self._slowness.slow)
 
     def _begun(self, call: _Running, replica: Replica) -> None:
         call.started = True
@@ -174,7 +197,8 @@ class Router:
         self._read_tokens[sample.slug] = sample.prompt_tokens
 
     def restarted(self, slug: str) -> None:
-        """Whatever it held is gone."""
+        """Whatever it held is gone, and how fast it is was said of another process."""
+        self._slowness.forget(slug)
         if self.index.get(slug) is not None:
             self.index.forget(slug)
 

@@ -146,6 +146,24 @@ class Scene:
         """Size of a call in flight; of this one when none is."""
         return self._mean_loads()[1]
 
+    def burden_tokens(self, replica: Replica) -> float:
+        """The load as it counts: of a slow replica many times over, and so that the first call
+        there finds it loaded."""
+        tokens = replica.in_flight_tokens
+        if replica.burden == 1.0:
+            return tokens
+        return (tokens + self.mean_call) * replica.burden - self.mean_call
+
+    def burdens(self, replicas: Sequence[Replica]) -> list[float]:
+        """``burden_tokens`` of each."""
+        size = self.mean_call
+        return [
+            (replica.in_flight_tokens + size) * replica.burden - size
+            if replica.burden > 1.0
+            else replica.in_flight_tokens
+            for replica in replicas
+        ]
+
     def least_loaded(self, replicas: Sequence[Replica]) -> Replica:
         """Random ties."""
         return self.least(replicas, lambda replica: replica.in_flight_tokens)
@@ -158,7 +176,13 @@ class Scene:
         return ties[0] if len(ties) == 1 else self.rng.choice(ties)
 
     def candidate(self, replica: Replica, cost: float | None = None) -> Candidate:
-        return Candidate(replica.slug, replica.in_flight_tokens, self.matched_tokens(replica), cost)
+        return Candidate(
+            replica.slug,
+            replica.in_flight_tokens,
+            self.matched_tokens(replica),
+            cost,
+            replica.slow_ratio,
+        )
 
     def _mean_loads(self) -> tuple[float, float]:
         if self._loads is None:
