@@ -64,6 +64,11 @@ def test_a_wrong_field_is_named_without_its_value(cast: factories.Cast) -> None:
     assert "secret" not in told["detail"]
 
 
+def test_half_of_a_character_is_refused_and_not_repeated(cast: factories.Cast) -> None:
+    answer = signed_in("olga").post("/api/v1/tenants", r'{"name": "\ud800"}', "application/json")
+    assert (answer.status_code, answer.json()["field"]) == (422, "name")
+
+
 def test_a_wrong_method_still_names_those_that_work(cast: factories.Cast) -> None:
     assert "GET" in signed_in("olga").delete("/api/v1/tenants").headers["Allow"]
 
