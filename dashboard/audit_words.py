@@ -49,7 +49,7 @@ def _changes(entry: AuditEntry) -> Iterator[Change]:
 def _limit_change(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> Change:
     one = after or before or {}
     name = ", ".join((_meter(one), *_scope(one)))
-    return Change(name, before and _amount(before), after and _amount(after))
+    return Change(name, _amount(before) if before else None, _amount(after) if after else None)
 
 
 def _value(name: str, value: Any, money: bool) -> str:

@@ -14,7 +14,7 @@ from dashboard.explain import Step
 from dashboard.live.facts import FleetFacts, Latency, PoolRow, TenantRow
 from dashboard.quota import CreditUse, LimitState
 from gateway.core.events import BatchSecond, ReplicaSecond
-from gateway.core.priority import PriorityClass
+from gateway.core.priority import PriorityClass, label_of
 from gateway.core.reasons import REASONS, Reason
 from tenants.actors import ActorKind
 from tenants.models import AuditEntry
@@ -50,8 +50,8 @@ def latency(value: Latency) -> str:
 
 
 @register.filter
-def class_mark(value: int) -> SafeString:
-    label = PriorityClass(value).label
+def class_mark(value: int | None) -> SafeString:
+    label = label_of(value)
     return format_html('<span class="class {}">{}</span>', label, label)
 
 
