@@ -3,8 +3,9 @@
 A call ends, the next one is chosen, placed, explained and begins, and a new one is queued behind
 it.
 
-  decision  the one event that grants: the release of the call that ends, or, with slots to spare,
-            the submission of the new one
+  decision  which call goes next, and to which replica: class, tenant, call, place
+  event     the one that grants, with all that is counted for the call that ends and the one that
+            begins: the release of the former or, with slots to spare, the submission of the latter
   whole     release, submission and first event: all that the dispatcher does for one call
 
 Prompts have 20 blocks, most of them the tenant's own system prompt; what a replica reports as
@@ -34,6 +35,7 @@ from typing import Any
 from gateway.core.caches.prefix_chain import PrefixChain
 from gateway.core.dispatch.dispatcher import Dispatcher
 from gateway.core.dispatch.effects import Grant, PoolConfig, ReplicaConfig, Ticket, Usage
+from gateway.core.dispatch.placement import Turn
 from gateway.core.priority import PriorityClass
 
 TENANTS = 1_000
@@ -72,6 +74,9 @@ class Bench:
         self.tenants = tenants
         self.rng = random.Random(1)
         self.pool = Dispatcher("bench", config, self.rng, 0.0)
+        self.deciding_ns = 0  # in all
+        self._decide = self.pool._placement.decide
+        self.pool._placement.decide = self._timed_decide  # type: ignore[method-assign]
         self.running: list[Grant] = []
         self.sent = 0
         self.now_s = 0.0
@@ -112,8 +117,15 @@ class Bench:
                 self.running.append(effect)
                 self.take(self.pool.first_event(effect.grant_id, self.now_s))
 
-    def decide(self, ended: Grant, ticket: Ticket) -> tuple[int, int]:
-        """Nanoseconds of the event that granted, and of all."""
+    def _timed_decide(self, now_s: float) -> Turn | None:
+        began_ns = thread_time_ns()
+        turn = self._decide(now_s)
+        self.deciding_ns += thread_time_ns() - began_ns
+        return turn
+
+    def decide(self, ended: Grant, ticket: Ticket) -> tuple[int, int, int]:
+        """Nanoseconds of the decision, of the event that granted, and of all."""
+        decided_ns = self.deciding_ns
         self.now_s += BETWEEN_S
         usage = Usage(1_000, ended.predicted_cached_tokens, 100)
         began_ns = thread_time_ns()
@@ -125,7 +137,7 @@ class Bench:
         self.take(after_submit)
         whole_ns = thread_time_ns() - began_ns
         granting_ns = released_ns - began_ns if after_release else submitted_ns - released_ns
-        return granting_ns, whole_ns
+        return self.deciding_ns - decided_ns, granting_ns, whole_ns
 
     def pop_running(self) -> Grant:
         """One of those in flight, at random."""
@@ -133,7 +145,7 @@ class Bench:
         self.running[place], self.running[-1] = self.running[-1], self.running[place]
         return self.running.pop()
 
-    def round_ns(self) -> list[tuple[int, int]]:
+    def round_ns(self) -> list[tuple[int, int, int]]:
         """``decide`` for each call of one round."""
         tickets = [self.ticket() for _ in range(DECISIONS)]
         return [self.decide(self.pop_running(), ticket) for ticket in tickets]
@@ -144,15 +156,17 @@ class Cost:
     """(median, 99th percentile) in microseconds; ``unit_us``: the calibration, meanwhile."""
 
     decision_us: tuple[float, float]
+    event_us: tuple[float, float]
     whole_us: tuple[float, float]
     unit_us: float
 
     def __str__(self) -> str:
-        return f"decision {self._words(self.decision_us)}   whole {self._words(self.whole_us)}"
+        parts = {"decision": self.decision_us, "event": self.event_us, "whole": self.whole_us}
+        return "   ".join(f"{name} {self._words(cost_us)}" for name, cost_us in parts.items())
 
     def _words(self, cost_us: tuple[float, float]) -> str:
         p50_us, p99_us = cost_us
-        return f"p50 {p50_us:6.1f} us ({p50_us / self.unit_us:4.1f} units) p99 {p99_us:5.0f} us"
+        return f"{p50_us:5.1f} us ({p50_us / self.unit_us:4.1f} units) p99 {p99_us:4.0f}"
 
 
 def _successor(number: int) -> int:
@@ -182,8 +196,8 @@ def measure(queued: int = QUEUED, **settings: Any) -> Cost:
         units_us.append(unit_us())
         taken_ns += bench.round_ns()
     gc.unfreeze()
-    decision_ns, whole_ns = zip(*taken_ns, strict=True)
-    return Cost(_quantiles(decision_ns), _quantiles(whole_ns), statistics.median(units_us))
+    decision, event, whole = map(_quantiles, zip(*taken_ns, strict=True))
+    return Cost(decision, event, whole, statistics.median(units_us))
 
 
 def _quantiles(taken_ns: Sequence[int]) -> tuple[float, float]:

@@ -19,7 +19,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import islice
 from statistics import fmean
 from typing import Any
 from unittest.mock import patch
@@ -36,7 +35,6 @@ from gateway.simulation.workloads.scenarios import SCENARIOS
 SCENARIO = SCENARIOS["groups_saturated"]
 SEEDS = (11, 12, 13, 14, 15)
 QUANTA = (4_096, 16_384, 65_536, 81_920)
-LOOKED_AT_ONCE = 64
 STRICT, AFFINITY_ONLY = "strict", "affinity only"
 Row = list[str]
 
@@ -57,13 +55,8 @@ class HeldFirst(FifoQueue):
         del self._calls[call.ticket.call_id]
 
     def nearer(self, head: QueuedCall, locality: Locality) -> tuple[QueuedCall, Liberty]:
-        if not locality.is_of_use:
-            return head, Liberty.NONE
-        calls = iter(self._calls.values())
-        while some := list(islice(calls, LOOKED_AT_ONCE)):
-            for call in filter(locality.may_go, locality.may_hold(some)):
-                return call, Liberty.LOOK_AHEAD
-        return head, Liberty.NONE
+        near = next(filter(locality.may_go, self._calls.values()), None)
+        return (head, Liberty.NONE) if near is None else (near, Liberty.LOOK_AHEAD)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import fmean, stdev
 
@@ -49,6 +52,26 @@ def figures(scenario: Scenario, policy: str, seed: int = 11) -> Summary:
     return summary(run(scenario, policy, seed), scenario)
 
 
+def figures_of(scenario: Scenario, wanted: Sequence[tuple[str, int]]) -> list[Summary]:
+    """By (policy, seed), in that order; as many at once as there are cores."""
+    context = get_context("fork")
+    with ProcessPoolExecutor(
+        mp_context=context, initializer=_adopt, initargs=(scenario,)
+    ) as processes:
+        return list(processes.map(_adopted_figures, wanted))
+
+
+_adopted: list[Scenario] = []  # of this process
+
+
+def _adopt(scenario: Scenario) -> None:
+    _adopted[:] = [scenario]
+
+
+def _adopted_figures(wanted: tuple[str, int]) -> Summary:
+    return figures(_adopted[0], *wanted)
+
+
 def arena(folder: Path) -> tuple[Row, list[Row]]:
     scenario = trace_scenarios(folder)["arena"]
     rows = []
@@ -79,7 +102,7 @@ def jittered(folder: Path, seeds: int = 12) -> tuple[Row, list[Row]]:
         ("gateway, metrics 1 s old", old, FAIR),
         ("gateway, lengths known", absent, f"{FAIR}/oracle"),
     ):
-        runs = [figures(scenario, policy, seed) for seed in range(1, seeds + 1)]
+        runs = figures_of(scenario, [(policy, seed) for seed in range(1, seeds + 1)])
         reference.setdefault(policy, runs)
         rows.append(_jittered_row(name, runs, reference))
     header = ["", "avg diff", "of VTC", "tok/s", "of first come", "refused"]
@@ -129,24 +152,25 @@ def bounds() -> tuple[Row, list[Row]]:
 
 def routing(seeds: int) -> tuple[Row, list[Row]]:
     names = ("uniform", "zipf", "hot", "multi_turn", "half_speed")
-    rows = []
-    for policy in ("direct", *(f"start_time_fair/{routing}" for routing in ROUTINGS)):
-        row = [policy]
-        for name in names:
-            runs = [figures(SCENARIOS[name], policy, 11 + seed) for seed in range(seeds)]
-            p90 = fmean(one.ttft_s.p90 or 0.0 for one in runs)
-            hit = fmean(one.hit_ratio for one in runs)
-            row.append(f"{p90:.2f} s, {hit:.2f}")
-        rows.append(row)
-    return ["TTFT p90, hit ratio", *names], rows
+    policies = ("direct", *(f"start_time_fair/{routing}" for routing in ROUTINGS))
+    rows: dict[str, Row] = {policy: [policy] for policy in policies}
+    for name in names:
+        wanted = [(policy, 11 + seed) for policy in policies for seed in range(seeds)]
+        runs = dict(zip(wanted, figures_of(SCENARIOS[name], wanted), strict=True))
+        for policy, row in rows.items():
+            of_policy = [one for (ran, _), one in runs.items() if ran == policy]
+            p90 = fmean(one.ttft_s.p90 or 0.0 for one in of_policy)
+            row.append(f"{p90:.2f} s, {fmean(one.hit_ratio for one in of_policy):.2f}")
+    return ["TTFT p90, hit ratio", *names], list(rows.values())
 
 
 def mooncake(folder: Path) -> tuple[Row, list[Row]]:
     scenario = trace_scenarios(folder)["mooncake"]
+    names = ("least_inflight", *(name for name in ROUTINGS if name != "longest_match"))
     rows = []
     least = None
-    for name in ("least_inflight", *(name for name in ROUTINGS if name != "longest_match")):
-        one = figures(scenario, f"fifo/{name}")
+    runs = figures_of(scenario, [(f"fifo/{name}", 11) for name in names])
+    for name, one in zip(names, runs, strict=True):
         mean = one.ttft_s.mean or 0.0
         least = mean if least is None else least
         rows.append(

@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any
 
 from gateway.wire import DIALECTS
+from gateway.wire.answers.sse import SseSplitter
 from gateway.wire.dialect import BodyBounds, Rewrite
-from gateway.wire.sse import SseSplitter
 
 CHAT = DIALECTS["/v1/chat/completions"]
 EVENT: dict[str, Any] = {

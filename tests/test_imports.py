@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from gateway.wire import DIALECTS
 from tests import source
 
 LAYERS = ("gateway.core", "tenants", "gateway", "dashboard", "workers", "config")
@@ -64,6 +65,21 @@ def test_core_reads_no_clock_and_does_no_input_or_output() -> None:
         for used in source.attributes(tree)
         if used.startswith(forbidden)
     ]
+    assert guilty == []
+
+
+def test_dialects_of_the_wire_do_not_know_each_other() -> None:
+    """What two of them need stands beside them."""
+    dialects = {dialect.__class__.__module__.rpartition(".")[0] for dialect in DIALECTS.values()}
+    guilty = [
+        (name, imported)
+        for name, tree in source.modules().items()
+        for own in dialects
+        if name.startswith(f"{own}.")
+        for imported in source.imports(tree)
+        if imported.startswith(tuple(f"{other}." for other in dialects - {own}))
+    ]
+    assert len(dialects) > 1
     assert guilty == []
 
 

@@ -43,7 +43,7 @@ class Admission:
         """Raises Rejected: a limit, CANNOT_FIT, QUOTA_UNAVAILABLE, GATEWAY_FULL."""
         demands = _demands(call)
         try:
-            await self._reserve(call, demands)
+            await reserve(self._store, call, demands)
             call.active = self._active.open(_opening(call, demands))
             call.clock.admit_s = call.clock.now()
             yield
@@ -56,17 +56,6 @@ class Admission:
                 call.ended_by(CallError(Reason.INTERNAL))
             self._settle(call, demands)
 
-    async def _reserve(self, call: Call, demands: tuple[Demand, ...]) -> None:
-        try:
-            answer = await self._store.reserve(call.call_id, demands)
-        except StoreUnavailable:
-            raise Rejected(
-                Reason.QUOTA_UNAVAILABLE, retry_after_s=QUOTA_UNAVAILABLE_RETRY_S
-            ) from None
-        if isinstance(answer, Refused):
-            raise refusal(answer)
-        call.reservation = answer
-
     def _settle(self, call: Call, demands: tuple[Demand, ...]) -> None:
         """Also for a call whose reservation failed half-way: settling what never was is
         harmless."""
@@ -74,6 +63,17 @@ class Admission:
         usage = call.charged_usage()
         actual = None if usage is None else _charges(order, call.priced(usage), demands)
         self._background.spawn(f"settle {call.call_id}", self._store.settle(call.call_id, actual))
+
+
+async def reserve(store: QuotaStore, call: Call, demands: tuple[Demand, ...]) -> None:
+    """Raises Rejected: a limit, CANNOT_FIT, or QUOTA_UNAVAILABLE. Who reserves must settle."""
+    try:
+        answer = await store.reserve(call.call_id, demands)
+    except StoreUnavailable:
+        raise Rejected(Reason.QUOTA_UNAVAILABLE, retry_after_s=QUOTA_UNAVAILABLE_RETRY_S) from None
+    if isinstance(answer, Refused):
+        raise refusal(answer)
+    call.reservation = answer
 
 
 def _charges(order: Order, usage: Usage, demands: tuple[Demand, ...]) -> Mapping[BucketKey, float]:

@@ -27,9 +27,9 @@ from gateway.replicas.adapters import Adapter, Priority, adapter_of
 from gateway.replicas.fleet import Fleet, UnknownReplica
 from gateway.replicas.supervised_replica import SupervisedReplica
 from gateway.replicas.upstream import AttemptTimeouts, Upstream
+from gateway.wire.answers.whole_body import AnswerOutgrown
 from gateway.wire.dialect import Rewrite
 from gateway.wire.headers import to_replica
-from gateway.wire.whole_body import AnswerOutgrown
 
 FIRST_CONTENT_S = (30.0, 60.0, 300.0)  # by class
 

@@ -19,7 +19,7 @@ from gateway.core.caches.prefix_chain import (
 )
 from gateway.pipeline.call import Order
 from gateway.pipeline.eligibility import eligible_replicas
-from gateway.wire.canonical_prompt import canonical_prompt
+from gateway.wire.prompt.canonical import canonical_prompt
 
 SYSTEM_FIRST = "system_first"
 SHORTEST_BYTES = 2 * BLOCK_CHARACTERS  # below, no replica counts as a holder

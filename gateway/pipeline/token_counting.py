@@ -20,13 +20,12 @@ from typing import Protocol
 import msgspec
 
 from gateway.background import Background
-from gateway.core.errors import CallError, Rejected, UpstreamError
+from gateway.core.errors import CallError, UpstreamError
 from gateway.core.events import CallEnded
-from gateway.core.limits.demands import Demand, QuotaStore, Refused, StoreUnavailable
+from gateway.core.limits.demands import Demand, QuotaStore
 from gateway.core.limits.limit import Limit
 from gateway.core.limits.plan import Payer, Place, demands_for
-from gateway.core.reasons import Reason
-from gateway.pipeline.admission import QUOTA_UNAVAILABLE_RETRY_S, refusal
+from gateway.pipeline.admission import reserve
 from gateway.pipeline.call import Call, Order
 from gateway.pipeline.call_record import record_of
 from gateway.pipeline.incoming import Incoming
@@ -108,15 +107,7 @@ class TokenCounting:
     async def _count_request(self, call: Call, order: Order) -> None:
         """Raises Rejected: the limit on requests, or QUOTA_UNAVAILABLE."""
         demands = _demands(call, order)
-        try:
-            answer = await self.store.reserve(call.call_id, demands)
-        except StoreUnavailable:
-            raise Rejected(
-                Reason.QUOTA_UNAVAILABLE, retry_after_s=QUOTA_UNAVAILABLE_RETRY_S
-            ) from None
-        if isinstance(answer, Refused):
-            raise refusal(answer)
-        call.reservation = answer
+        await reserve(self.store, call, demands)
         charges = {demand.key: demand.amount for demand in demands}
         settling = self.store.settle(call.call_id, charges)
         self.background.spawn(f"settle {call.call_id}", settling)

@@ -47,7 +47,17 @@ def invalid(message: str, param: str | None = None) -> Rejected:
     return Rejected(Reason.INVALID_REQUEST, message, param=param)
 
 
-def decode_object(raw: bytes, bounds: BodyBounds) -> dict[str, Any]:
+def accepted(raw: bytes, bounds: BodyBounds, fields: type[Known]) -> tuple[dict[str, Any], Known]:
+    """The body as it came, and its known fields, checked for type and range. Raises Rejected."""
+    body = _decoded(raw, bounds)
+    _check_refused(body)
+    try:
+        return body, msgspec.convert(body, fields)
+    except msgspec.ValidationError as error:
+        raise _out_of_range(str(error)) from None
+
+
+def _decoded(raw: bytes, bounds: BodyBounds) -> dict[str, Any]:
     """Raises Rejected. The message tells where the body is wrong, never what it says."""
     most = bounds.max_containers
     if _brackets(raw) > most and _brackets(_without_strings(raw)) > most:
@@ -75,7 +85,7 @@ def _undecodable(raw: bytes, error: msgspec.DecodeError) -> Rejected:
     return invalid(f"{where} has half of a character: a lone surrogate.", field or None)
 
 
-def check_refused(body: dict[str, Any]) -> None:
+def _check_refused(body: dict[str, Any]) -> None:
     """Fields that would let a caller steer the replica, or the gateway towards another host."""
     for name in REFUSED_FIELDS:
         if name in body:
@@ -85,14 +95,6 @@ def check_refused(body: dict[str, Any]) -> None:
         for name in metadata:
             if name.endswith("_api_key"):
                 raise invalid("Keys of other services are not accepted.", f"metadata.{name}")
-
-
-def known_fields(body: dict[str, Any], fields: type[Known]) -> Known:
-    """The known fields of ``body``, checked for type and range. Raises Rejected with ``param``."""
-    try:
-        return msgspec.convert(body, fields)
-    except msgspec.ValidationError as error:
-        raise _out_of_range(str(error)) from None
 
 
 def _brackets(raw: bytes) -> int:

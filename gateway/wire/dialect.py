@@ -43,7 +43,7 @@ class ParsedBody:
     prompt_bytes: (
         int  # UTF-8 bytes of prompt text, tools and response format; media are not counted
     )
-    script: str  # class of the prompt's writing, see ``wire.prompt_text``
+    script: str  # class of the prompt's writing, see ``wire.prompt.text``
     max_output_tokens: int | None  # per choice: the largest cap given; None = the caller gave none
     n: int  # choices that the answer has, over all prompts; 0 = nothing is generated
     body: dict[str, Any] = field(repr=False)

@@ -1,36 +1,22 @@
-"""What does the replica get instead of the caller's body?
+"""Which fields of a replica's request are the gateway's own, whatever the caller wrote?
 
-The validated body, serialised anew (never the caller's bytes), with what the gateway decides
-written over it: a stream with usage always, the replica's own model name, the tenant's cache salt,
-the priority, and an output cap where the caller gave none. Everything else stays as it came.
+The tenant's cache salt and the priority. What the gateway does not give, the caller does not give
+either.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
-from gateway.wire.dialect import ParsedBody, Rewrite
+from gateway.wire.dialect import Rewrite
 
 
-def upstream_body(parsed: ParsedBody, rewrite: Rewrite) -> bytes:
-    body = {**parsed.body, **rewrite.extras, "model": rewrite.upstream_model, "stream": True}
-    body["stream_options"] = {
-        **(parsed.body.get("stream_options") or {}),
-        **(rewrite.extras.get("stream_options") or {}),
-        "include_usage": True,
-    }
-    put(body, "cache_salt", rewrite.cache_salt)
-    put(body, "priority", rewrite.priority)
-    if rewrite.max_tokens_if_absent is not None and body.get("max_tokens") is None:
-        body["max_tokens"] = parsed.max_output_tokens or rewrite.max_tokens_if_absent
-    return msgspec.json.encode(body)
-
-
-def put(body: dict[str, Any], name: str, value: str | int | None) -> None:
-    """None takes the caller's own value away: it is the gateway's field."""
-    if value is None:
-        body.pop(name, None)
+def write_own_fields(body: dict[str, Any], rewrite: Rewrite) -> None:
+    if rewrite.cache_salt is not None:
+        body["cache_salt"] = rewrite.cache_salt
     else:
-        body[name] = value
+        body.pop("cache_salt", None)
+    if rewrite.priority is not None:
+        body["priority"] = rewrite.priority
+    else:
+        body.pop("priority", None)

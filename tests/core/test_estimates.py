@@ -5,7 +5,7 @@ import random
 import pytest
 
 from gateway.core.estimates import BYTES_PER_TOKEN, START_OUTPUT_TOKENS, TokenEstimator
-from gateway.wire.prompt_text import SCRIPTS
+from gateway.wire.prompt.text import SCRIPTS
 
 
 @pytest.fixture

@@ -52,8 +52,10 @@ class Server:
     def next(self) -> tuple[str, Liberty]:
         head = self.queue.head(FREE)
         assert head is not None
-        near = Locality(self.index, FREE, self.look_ahead, self.quantum)
-        chosen, liberty = self.queue.nearer(head, near)
+        near = Locality(self.index, self.look_ahead, self.quantum)
+        chosen, liberty = head, Liberty.NONE
+        if near.look(FREE):
+            chosen, liberty = self.queue.nearer(head, near)
         self.queue.dispatch(chosen)
         return chosen.ticket.call_id, liberty
 
@@ -158,5 +160,5 @@ def test_locality_ignoring_fairness_breaks_the_bound() -> None:
 @pytest.mark.parametrize("free", [5, 50])
 def test_with_many_free_replicas_the_policy_finds_the_holder(free: int) -> None:
     index = holding(1)
-    near = Locality(index, {f"r{number}" for number in range(free)}, 16, QUANTUM)
-    assert not near.is_of_use
+    near = Locality(index, 16, QUANTUM)
+    assert not near.look({f"r{number}" for number in range(free)})

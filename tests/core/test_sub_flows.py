@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from gateway.core.queues.call import QueuedCall
 from gateway.core.queues.fair_queue import StartTimeFairQueue
+from gateway.core.queues.flow import Flow
 from gateway.core.queues.lane import ANYWHERE
 from gateway.core.queues.line import Line
 from gateway.core.queues.sub_flows import SubFlows
@@ -24,7 +25,7 @@ def call(key: str, user: str = "", cost: float = 100.0, booked: bool = False) ->
 
 
 def line(*calls: QueuedCall) -> Line:
-    made = Line("acme")
+    made = Line(Flow("acme"))
     for each in calls:
         made.append(each)
     return made
@@ -83,7 +84,7 @@ def test_a_booked_call_goes_before_the_others() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from("kj"), st.sampled_from("uv"), st.booleans())))
 def test_each_call_leaves_once(steps: list[tuple[str, str, bool]]) -> None:
-    waiting, expected = Line("acme"), set()
+    waiting, expected = Line(Flow("acme")), set()
     for key, user, stays in steps:
         each = call(key, user)
         waiting.append(each)

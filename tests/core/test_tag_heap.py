@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.core.queues.call import QueuedCall
+from gateway.core.queues.flow import Flow
 from gateway.core.queues.lane import ANYWHERE
 from gateway.core.queues.line import Line
 from gateway.core.queues.tag_heap import TagHeap
@@ -13,7 +14,7 @@ from tests.core.factories import ticket
 
 
 def line_with_call(name: str, sequence: int) -> Line:
-    line = Line(name)
+    line = Line(Flow(name))
     line.append(QueuedCall(ticket(name), ANYWHERE, sequence, 0.0, 1e9, 1.0))
     return line
 
@@ -24,24 +25,23 @@ def line_with_call(name: str, sequence: int) -> Line:
     )
 )
 def test_the_least_key_is_found_after_any_changes(changes: list[tuple[int, float]]) -> None:
-    tags = {str(number): 0.0 for number in range(10)}
-    heap = TagHeap(lambda line: tags[line.tenant])
+    heap = TagHeap()
     lines = [line_with_call(str(number), number) for number in range(10)]
     for line in lines:
         heap.update(line)
     for number, tag in changes:
-        fell = tag < tags[str(number)]
-        tags[str(number)] = tag
+        flow = lines[number].flow
+        fell, flow.tag = tag < flow.tag, tag
         if fell:
             heap.update(lines[number])
         entry = heap.least()
         assert entry is not None
-        assert entry[:2] == min((tags[str(each)], each) for each in range(10))
+        assert entry[:2] == min((line.flow.tag, place) for place, line in enumerate(lines))
     assert len(heap._entries) <= 2 * len(heap) + 64
 
 
 def test_a_dropped_line_is_gone() -> None:
-    heap = TagHeap(lambda line: 0.0)
+    heap = TagHeap()
     line = line_with_call("a", 1)
     heap.update(line)
     heap.drop(line)

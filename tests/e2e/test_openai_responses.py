@@ -20,7 +20,7 @@ from tests.fakes.llamacpp import LlamaServer
 from tests.fakes.scripted_replica import ScriptedReplica, running
 from tests.fakes.scripts import Cut, Script, Send
 from tests.servers import wait_until
-from tests.wire.responses import WHOLE, opening, text_delta
+from tests.wire.responses.streams import WHOLE, opening, text_delta
 
 ENDPOINTS = ["chat/completions", "responses"]
 TOOLS: Any = [

@@ -2,22 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
 import pytest
 
 from gateway.core.errors import UpstreamError
+from gateway.replicas.simulated_server import SimulatedReplica, running
 from gateway.replicas.upstream import AttemptTimeouts, ReplicaTarget, Upstream
+from gateway.simulation.engine import EngineConfig
+from tests.fakes.llamacpp import LlamaServer
 from tests.fakes.scripted_replica import ScriptedReplica
 from tests.fakes.scripts import Script
 
 CHAT = "/v1/chat/completions"
+BOTH = ("simulated", "llamacpp")
 SHORT = AttemptTimeouts(connect_s=1.0, headers_s=5.0, idle_s=5.0)
 
 
 def target(url: str, *, kind: str = "vllm", slug: str = "r1", serial: int = 0) -> ReplicaTarget:
     return ReplicaTarget(slug, "pool", kind, url, "m", "", serial)
+
+
+@asynccontextmanager
+async def either(
+    request: pytest.FixtureRequest, real: str = "llama_server"
+) -> AsyncIterator[ReplicaTarget]:
+    """A replica of the kind that the fixture's parameter names, one of BOTH. ``real`` is the
+    fixture of the real one."""
+    if request.param == "simulated":
+        config = EngineConfig(context_tokens=4_096)
+        async with running(SimulatedReplica(config, "m", speed=4.0)) as replica:
+            yield target(replica.url, kind="simulated")
+    else:
+        server: LlamaServer = request.getfixturevalue(real)
+        yield target(server.url, kind="llamacpp")
 
 
 def chat_body(text: str = "hello world", max_tokens: int = 8, **fields: Any) -> bytes:

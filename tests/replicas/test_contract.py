@@ -26,7 +26,18 @@ from tests.fakes.llamacpp import LlamaServer, serving
 from tests.fakes.model import MODELS, FakeModel
 from tests.fakes.scripted_replica import running as scripted
 from tests.fakes.scripts import metrics
-from tests.replicas.calls import CHAT, SHORT, chat_body, events, read, target, text_of, usage_of
+from tests.replicas.calls import (
+    BOTH,
+    CHAT,
+    SHORT,
+    chat_body,
+    either,
+    events,
+    read,
+    target,
+    text_of,
+    usage_of,
+)
 
 LONG = "the quick brown fox and the lazy dog " * 40
 
@@ -53,7 +64,7 @@ def subject(url: str, kind: str, upstream: AiohttpUpstream) -> Subject:
     return Subject(target(url, kind=kind), ADAPTERS[kind], upstream)
 
 
-@pytest.fixture(params=["fake", "simulated", "llamacpp"])
+@pytest.fixture(params=["fake", *BOTH])
 async def replica(
     request: pytest.FixtureRequest, upstream: AiohttpUpstream
 ) -> AsyncIterator[Subject]:
@@ -62,13 +73,9 @@ async def replica(
             fake.routes["/v1/models"] = MODELS
             fake.routes["/metrics"] = lambda: metrics(running=fake.open_calls)
             yield subject(fake.url, "vllm", upstream)
-    elif request.param == "simulated":
-        config = EngineConfig(context_tokens=4_096)
-        async with simulated(SimulatedReplica(config, "m", speed=4.0)) as served:
-            yield subject(served.url, "simulated", upstream)
     else:
-        server: LlamaServer = request.getfixturevalue("llama_server")
-        yield subject(server.url, "llamacpp", upstream)
+        async with either(request) as to:
+            yield Subject(to, ADAPTERS[to.kind], upstream)
 
 
 async def test_health_answers(replica: Subject) -> None:

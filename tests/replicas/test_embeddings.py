@@ -16,17 +16,13 @@ import pytest
 from gateway.core.errors import UpstreamError
 from gateway.core.reasons import Reason
 from gateway.replicas.aiohttp_upstream import AiohttpUpstream
-from gateway.replicas.simulated_server import SimulatedReplica
-from gateway.replicas.simulated_server import running as simulated
 from gateway.replicas.upstream import ReplicaTarget
-from gateway.simulation.engine import EngineConfig
 from gateway.wire.dialect import BodyBounds, Rewrite
-from gateway.wire.embeddings import EMBEDDINGS
+from gateway.wire.embeddings.dialect import EMBEDDINGS
 from gateway.wire.headers import to_replica
-from tests.fakes.llamacpp import LlamaServer
 from tests.fakes.scripted_replica import ScriptedReplica
 from tests.fakes.scripts import html_error, tokens
-from tests.replicas.calls import SHORT, target
+from tests.replicas.calls import BOTH, SHORT, either, target
 
 PATH = "/v1/embeddings"
 
@@ -57,17 +53,12 @@ class Subject:
         return answer, facts.usage.input_tokens
 
 
-@pytest.fixture(params=["simulated", "llamacpp"])
+@pytest.fixture(params=BOTH)
 async def subject(
     request: pytest.FixtureRequest, upstream: AiohttpUpstream
 ) -> AsyncIterator[Subject]:
-    if request.param == "simulated":
-        config = EngineConfig(context_tokens=4_096)
-        async with simulated(SimulatedReplica(config, "m", speed=4.0)) as served:
-            yield Subject(target(served.url, kind="simulated"), upstream)
-    else:
-        server: LlamaServer = request.getfixturevalue("embedding_server")
-        yield Subject(target(server.url, kind="llamacpp"), upstream)
+    async with either(request, "embedding_server") as to:
+        yield Subject(to, upstream)
 
 
 def vectors(answer: Mapping[str, Any]) -> list[list[float]]:

@@ -20,10 +20,9 @@ from gateway.replicas.simulated_server import running as simulated
 from gateway.replicas.upstream import ReplicaTarget
 from gateway.simulation.engine import EngineConfig
 from gateway.wire import DIALECTS
+from gateway.wire.answers.sse import SseSplitter
 from gateway.wire.dialect import BodyBounds, Rewrite
-from gateway.wire.sse import SseSplitter
-from tests.fakes.llamacpp import LlamaServer
-from tests.replicas.calls import SHORT, target
+from tests.replicas.calls import BOTH, SHORT, either, target
 
 PATH = "/v1/messages"
 DIALECT = DIALECTS[PATH]
@@ -78,17 +77,12 @@ def _body(text: str, **fields: Any) -> bytes:
     return msgspec.json.encode(body | fields)
 
 
-@pytest.fixture(params=["simulated", "llamacpp"])
+@pytest.fixture(params=BOTH)
 async def replica(
     request: pytest.FixtureRequest, upstream: AiohttpUpstream
 ) -> AsyncIterator[Subject]:
-    if request.param == "simulated":
-        config = EngineConfig(context_tokens=4_096)
-        async with simulated(SimulatedReplica(config, "m", speed=4.0)) as served:
-            yield Subject(target(served.url, kind="simulated"), upstream)
-    else:
-        server: LlamaServer = request.getfixturevalue("llama_server")
-        yield Subject(target(server.url, kind="llamacpp"), upstream)
+    async with either(request) as to:
+        yield Subject(to, upstream)
 
 
 def test_adapters_say_who_serves_it() -> None:

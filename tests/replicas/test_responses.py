@@ -22,8 +22,7 @@ from gateway.simulation.engine import EngineConfig
 from gateway.wire.dialect import BodyBounds, FrameFacts, Rewrite, StreamReader
 from gateway.wire.headers import to_replica
 from gateway.wire.responses.dialect import RESPONSES
-from tests.fakes.llamacpp import LlamaServer
-from tests.replicas.calls import SHORT, target
+from tests.replicas.calls import BOTH, SHORT, either, target
 
 LONG = "the quick brown fox and the lazy dog " * 40
 TOOL = {"type": "function", "name": "weather", "parameters": {"type": "object", "properties": {}}}
@@ -75,17 +74,12 @@ class Subject:
         )
 
 
-@pytest.fixture(params=["simulated", "llamacpp"])
+@pytest.fixture(params=BOTH)
 async def subject(
     request: pytest.FixtureRequest, upstream: AiohttpUpstream
 ) -> AsyncIterator[Subject]:
-    if request.param == "simulated":
-        config = EngineConfig(context_tokens=4_096)
-        async with simulated(SimulatedReplica(config, "m", speed=4.0)) as served:
-            yield Subject(target(served.url, kind="simulated"), upstream)
-    else:
-        server: LlamaServer = request.getfixturevalue("llama_server")
-        yield Subject(target(server.url, kind="llamacpp"), upstream)
+    async with either(request) as to:
+        yield Subject(to, upstream)
 
 
 async def test_a_stream_begins_has_deltas_and_ends_with_its_usage(subject: Subject) -> None:

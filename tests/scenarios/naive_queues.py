@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gateway.core.queues.call import CallQueue, Charge
-from gateway.core.queues.fair_queue import Flow, StartTimeFairQueue
+from gateway.core.queues.call import CallQueue, Charge, QueuedCall
+from gateway.core.queues.fair_queue import StartTimeFairQueue
 from gateway.core.queues.fifo import FifoQueue
+from gateway.core.queues.flow import Flow
 from gateway.core.queues.line import Line
 
 
@@ -33,12 +34,24 @@ class LeastActiveTag(StartTimeFairQueue):
         self._virtual_time = max(self._virtual_time, min(waiting, default=tag))
 
 
+class _FinishTag:
+    """In place of the flow of a line: its tag is that of the end of the first call."""
+
+    def __init__(self, flow: Flow, line: Line, weight: float) -> None:
+        self._flow, self._line, self._weight = flow, line, weight
+
+    @property
+    def tag(self) -> float:
+        return self._flow.tag + self._line.head.cost / self._weight
+
+
 class FinishTimeFair(StartTimeFairQueue):
     """Least finish tag first: a call is ordered behind its own size."""
 
-    def _tag_of(self, line: Line) -> float:
-        weight = self._weights.get(line.tenant, 1.0)
-        return self._flows[line.tenant].tag + line.head.cost / weight
+    def _new_line(self, flow: Flow, call: QueuedCall) -> Line:
+        line = super()._new_line(flow, call)
+        line.flow = _FinishTag(flow, line, self._weights.get(flow.tenant, 1.0))  # type: ignore[assignment]
+        return line
 
 
 class NoCorrection(StartTimeFairQueue):

@@ -13,7 +13,7 @@ from gateway.core.errors import Rejected
 from gateway.core.reasons import Reason
 from gateway.wire.body import REFUSED_FIELDS
 from gateway.wire.dialect import BodyBounds, Dialect, Rewrite
-from tests.wire.streams import CHAT, COMPLETIONS, HELLO, parsed
+from tests.wire.chat.streams import CHAT, COMPLETIONS, HELLO, parsed
 
 
 def refusal(raw: bytes, dialect: Dialect = CHAT) -> Rejected:

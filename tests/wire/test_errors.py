@@ -15,7 +15,7 @@ from gateway.core.errors import (
 )
 from gateway.core.reasons import REASONS, Reason
 from gateway.wire.retry_headers import error_headers
-from tests.wire.streams import CHAT, WHOLE
+from tests.wire.chat.streams import CHAT, WHOLE
 
 
 def shown(error: CallError) -> dict[str, Any]:

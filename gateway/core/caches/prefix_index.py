@@ -58,24 +58,19 @@ class PrefixIndex:
         self.budget_blocks = max(LEAST_CAPACITY, budget_bytes // BLOCK_BYTES)
         self._holdings: dict[str, Holding] = {}
         self._by_bit: dict[int, Holding] = {}  # keys 1 << n
-        self._of_block: dict[int, int] = {}
-        self.bits_of = self._of_block.get  # a block's replicas, for who looks at many blocks
-        self._in_slots: list[Holding] = []
+        self.of_block: dict[int, int] = {}  # its replicas, as bits
+        self.bits_of = self.of_block.get  # a block's replicas, for who looks at many blocks
+        self.in_slots: list[Holding] = []  # those that keep one prefix per slot
         self._sessions: OrderedDict[int, str] = OrderedDict()
 
     def __len__(self) -> int:
         """Different blocks."""
-        return len(self._of_block)
+        return len(self.of_block)
 
     @property
     def evicted(self) -> int:
         """Blocks dropped for want of room, by the replicas that are present."""
         return sum(holding.lru.evicted for holding in self._holdings.values())
-
-    @property
-    def has_slots(self) -> bool:
-        """A replica keeps one prefix per slot."""
-        return bool(self._in_slots)
 
     # Replicas
 
@@ -87,7 +82,7 @@ class PrefixIndex:
         holding = Holding(slug, bit, slots=None if slots is None else SlotPrefixes(slots))
         self._holdings[slug] = self._by_bit[bit] = holding
         if holding.slots is not None:
-            self._in_slots.append(holding)
+            self.in_slots.append(holding)
         return holding
 
     def remove(self, slug: str) -> None:
@@ -95,7 +90,7 @@ class PrefixIndex:
         holding = self._holdings.pop(slug)
         del self._by_bit[holding.bit]
         if holding.slots is not None:
-            self._in_slots.remove(holding)
+            self.in_slots.remove(holding)
 
     def forget(self, slug: str) -> None:
         """Its cache is empty now."""
@@ -125,7 +120,7 @@ class PrefixIndex:
         if not chain.hashes:
             return
         holding.lru.capacity = self._capacity(holding, chain, room_tokens)
-        bit, of_block = holding.bit, self._of_block
+        bit, of_block = holding.bit, self.of_block
         for block in holding.lru.touch(chain.hashes):
             of_block[block] = of_block.get(block, 0) | bit
         self._clear_bits(holding, holding.lru.shrink())
@@ -151,8 +146,8 @@ class PrefixIndex:
         if not chain.hashes:
             return 0
         most = self._leading(chain.hashes, ANY, known)
-        if self._in_slots:
-            most = max(most, *(self.matched(each.slug, chain) for each in self._in_slots))
+        if self.in_slots:
+            most = max(most, *(self.matched(each.slug, chain) for each in self.in_slots))
         return most
 
     def _leading(self, hashes: tuple[int, ...], mask: int, known: int = 0) -> int:
@@ -173,13 +168,13 @@ class PrefixIndex:
 
     def holding(self, chain: PrefixChain, blocks: int) -> list[str]:
         """Replicas that hold at least ``blocks`` > 0 of the prompt's blocks."""
-        bits = self._of_block.get(chain.hashes[blocks - 1], 0)
+        bits = self.of_block.get(chain.hashes[blocks - 1], 0)
         slugs = []
         while bits:
             bit = bits & -bits
             bits ^= bit
             slugs.append(self._by_bit[bit].slug)
-        slugs += [each.slug for each in self._in_slots if self.matched(each.slug, chain) >= blocks]
+        slugs += [each.slug for each in self.in_slots if self.matched(each.slug, chain) >= blocks]
         return slugs
 
     def mask_of(self, slugs: Iterable[str]) -> int:
@@ -193,13 +188,13 @@ class PrefixIndex:
     def is_held(self, chain: PrefixChain, key: int, mask: int) -> bool:
         """``key``: the chain's holder key, not 0. A replica of ``mask`` is a holder. One
         look-up."""
-        if self._of_block.get(key, 0) & mask:
+        if self.of_block.get(key, 0) & mask:
             return True
-        if not self._in_slots:
+        if not self.in_slots:
             return False
         return any(
             each.bit & mask and self.matched(each.slug, chain) >= chain.holder_blocks
-            for each in self._in_slots
+            for each in self.in_slots
         )
 
     def home_of(self, session: int) -> str | None:
@@ -221,7 +216,7 @@ class PrefixIndex:
         return max(1, min(max(LEAST_CAPACITY, int(blocks)), part))
 
     def _clear_bits(self, holding: Holding, blocks: list[int]) -> None:
-        bit, of_block = holding.bit, self._of_block
+        bit, of_block = holding.bit, self.of_block
         for block in blocks:
             left = of_block[block] & ~bit
             if left:

@@ -119,7 +119,8 @@ class SlotLimit:
             self._prefill.learn(prompt_tokens, ttft_s)
         if predicted_s is not None and dispatched_s >= self._changed_s:
             self._window.residuals.append((ttft_s - predicted_s, predicted_s))
-        self._close(now_s)
+        if now_s >= self._window.began_s + WINDOW_S:
+            self._close(now_s)
 
     def ended(
         self, dispatched_s: float, now_s: float, *, tpot_s: float | None, failure: Failure | None
@@ -131,7 +132,8 @@ class SlotLimit:
             window.errors += failure is Failure.ERROR
             if tpot_s is not None:
                 window.tpots_s.append(tpot_s)
-        self._close(now_s)
+        if now_s >= self._window.began_s + WINDOW_S:
+            self._close(now_s)
 
     def sampled(
         self, kv_ratio: float | None, preemptions: int | None, waiting: int | None = None
@@ -148,8 +150,6 @@ class SlotLimit:
 
     def _close(self, now_s: float) -> None:
         window = self._window
-        if now_s < window.began_s + WINDOW_S:
-            return
         several = window.errors > 1 or window.ended < LEAST_SAMPLES
         failing = several and window.errors > FAILING_RATIO * window.ended
         if window.samples < LEAST_SAMPLES and not failing:

@@ -244,7 +244,7 @@ class Dispatcher:
         effects = self._expire(now_s)
         if self._roster.free:
             effects += self._placement.give_out(now_s)
-        if len(self._waiting) and self._running.preemption.due(now_s):
+        if self._waiting.calls and self._running.preemption.due(now_s):
             effects += self._preempt(now_s)
         self._rate.tell(now_s, saturated=self._placement.is_saturated(now_s))
         return effects
@@ -318,7 +318,7 @@ class Dispatcher:
             self._running.renew_holds(iter(self._returning))
         self._waiting.configure(config)
         self._start.config = self._shedding.config = self._config = config
-        self._placement.config = config
+        self._placement.configure(config)
         opened = self._roster.configure(config.replicas)
         self._running.configure(config, now_s)
         self._roster.refresh_all()

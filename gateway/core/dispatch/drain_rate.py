@@ -41,6 +41,8 @@ class _Sums:
 class DrainRate:
     def __init__(self, now_s: float) -> None:
         self._cells: deque[tuple[int, _Sums]] = deque()  # (cell number, sums), oldest first
+        self._sums = _Sums()  # of the last cell
+        self._cell_end_s = -WINDOW_S
         self._saturated = False
         self._told_s = now_s
         self._dispatched_s = now_s
@@ -51,7 +53,8 @@ class DrainRate:
     def tell(self, now_s: float, *, saturated: bool) -> None:
         """After every event: how the pool stands from now on."""
         if self._saturated and now_s > self._told_s:
-            self._cell(now_s).saturated_s += now_s - self._told_s
+            sums = self._sums if now_s < self._cell_end_s else self._new_cell(now_s)
+            sums.saturated_s += now_s - self._told_s
         self._told_s = now_s
         if self._saturated and not saturated:
             self._rates(now_s)  # nothing new may come for a while
@@ -60,7 +63,7 @@ class DrainRate:
     def dispatched(self, klass: PriorityClass, cost: float, now_s: float) -> None:
         """Before the event that freed the slot is followed by ``tell``."""
         if self._saturated:
-            sums = self._cell(now_s)
+            sums = self._sums if now_s < self._cell_end_s else self._new_cell(now_s)
             sums.calls += 1
             sums.costs[klass] += cost
             self._dispatched_s = now_s
@@ -105,12 +108,13 @@ class DrainRate:
             silent_s = max(WINDOW_S, now_s - self._dispatched_s)
             self._known = tuple(rate * WINDOW_S / silent_s for rate in self._measured)
 
-    def _cell(self, now_s: float) -> _Sums:
+    def _new_cell(self, now_s: float) -> _Sums:
         number = int(now_s // _CELL_S)
-        if not self._cells or self._cells[-1][0] != number:
-            self._drop_old(now_s)
-            self._cells.append((number, _Sums()))
-        return self._cells[-1][1]
+        self._drop_old(now_s)
+        self._sums = _Sums()
+        self._cells.append((number, self._sums))
+        self._cell_end_s = (number + 1) * _CELL_S
+        return self._sums
 
     def _drop_old(self, now_s: float) -> None:
         oldest = int((now_s - WINDOW_S) // _CELL_S)

@@ -29,19 +29,33 @@ from gateway.core.priority import PriorityClass
 from gateway.core.queues.load import QueueLoad
 
 NEVER_S = -math.inf
+NO_LIMIT = 10**9
 NOBODY: frozenset[PriorityClass] = frozenset()
-_LIMITED = (PriorityClass.STANDARD, PriorityClass.BATCH)
+_STANDARD, _BATCH = (PriorityClass.STANDARD,), (PriorityClass.BATCH,)
+_STANDARD_FIRST = _STANDARD + _BATCH
 _FROM = {one: frozenset(each for each in PriorityClass if each >= one) for one in PriorityClass}
 _ABOVE = {one: [each for each in PriorityClass if each < one] for one in PriorityClass}
 
 
 class Holdback:
     def __init__(self, config: PoolConfig) -> None:
-        self.config = config
-        self.slots = 0  # of the replicas that admit calls
         self._reserve = Reserve()
         self._seen_s = dict.fromkeys(PriorityClass, NEVER_S)
         self._in_flight: dict[PriorityClass, set[int]] = {klass: set() for klass in PriorityClass}
+        self._slots = 0
+        self.configure(config)
+
+    def configure(self, config: PoolConfig) -> None:
+        self._config = config
+        self.count_slots(self._slots)
+
+    def count_slots(self, slots: int) -> None:
+        """Of the replicas that admit calls."""
+        self._slots = slots
+        self._most = {
+            klass: math.ceil(ratio * slots) if ratio < 1.0 else NO_LIMIT
+            for klass, ratio in zip(PriorityClass, self._config.holdback_ratio, strict=True)
+        }
 
     def seen(self, klass: PriorityClass, now_s: float) -> None:
         """A call of the class was queued or dispatched."""
@@ -53,9 +67,9 @@ class Holdback:
         self._seen_s[klass] = now_s
         self._in_flight[klass].add(grant_id)
         if klass is PriorityClass.INTERACTIVE:
-            objective_s = self.config.ttft_objective_s[klass]
-            most = self.slots - self._limit(PriorityClass.STANDARD)
-            self._reserve.waited(waited_s, objective_s, slots=self.slots, most=most)
+            objective_s = self._config.ttft_objective_s[klass]
+            most = max(0, self._slots - self._most[PriorityClass.STANDARD])
+            self._reserve.waited(waited_s, objective_s, slots=self._slots, most=most)
 
     def ended(self, klass: PriorityClass, grant_id: int) -> None:
         """Or its replica was removed; a second end is none."""
@@ -63,8 +77,8 @@ class Holdback:
 
     def held(self, load: QueueLoad, now_s: float) -> frozenset[PriorityClass]:
         """``load``: what waits."""
-        for limited in _LIMITED:
-            if self._at_limit(limited) and self._until_s(limited, load) > now_s:
+        for limited in self._at_limit():
+            if self._until_s(limited, load) > now_s:
                 return _FROM[limited]
         return NOBODY
 
@@ -76,32 +90,30 @@ class Holdback:
         """When a holdback of calls that wait ends by itself."""
         ends = [
             self._until_s(limited, load)
-            for limited in _LIMITED
-            if self._at_limit(limited) and any(load.by_class[one].calls for one in _FROM[limited])
+            for limited in self._at_limit()
+            if any(load.by_class[one].calls for one in _FROM[limited])
         ]
         return min((end_s for end_s in ends if now_s < end_s < math.inf), default=None)
 
-    def _at_limit(self, limited: PriorityClass) -> bool:
-        if self.config.holdback_ratio[limited] >= 1.0:
-            return False
-        used = len(self._in_flight[PriorityClass.BATCH])
-        if limited is PriorityClass.STANDARD:
-            used += len(self._in_flight[PriorityClass.STANDARD])
-            if self._only_reserve:
-                return True
-        return used >= self._limit(limited)
-
-    def _limit(self, limited: PriorityClass) -> int:
-        return math.ceil(self.config.holdback_ratio[limited] * self.slots)
+    def _at_limit(self) -> tuple[PriorityClass, ...]:
+        """The classes that, together with those below them, have what they may have."""
+        in_flight, most = self._in_flight, self._most
+        batch = len(in_flight[PriorityClass.BATCH])
+        lower = batch + len(in_flight[PriorityClass.STANDARD])
+        if lower >= most[PriorityClass.STANDARD] or self._only_reserve:
+            return _STANDARD_FIRST if batch >= most[PriorityClass.BATCH] else _STANDARD
+        return _BATCH if batch >= most[PriorityClass.BATCH] else ()
 
     @property
     def _only_reserve(self) -> bool:
         kept = self._reserve.slots
-        return kept > 0 and self.slots - sum(map(len, self._in_flight.values())) <= kept
+        return kept > 0 and self._slots - sum(map(len, self._in_flight.values())) <= kept
 
     def _until_s(self, limited: PriorityClass, load: QueueLoad) -> float:
         """Infinite while a class above waits."""
-        higher = _ABOVE[limited]
-        if any(load.by_class[klass].calls for klass in higher):
-            return math.inf
-        return max(self._seen_s[klass] for klass in higher) + self.config.holdback_s
+        seen_s = NEVER_S
+        for klass in _ABOVE[limited]:
+            if load.by_class[klass].calls:
+                return math.inf
+            seen_s = max(seen_s, self._seen_s[klass])
+        return seen_s + self._config.holdback_s

@@ -9,7 +9,9 @@ tokens.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+
+import msgspec
 
 from gateway.core.cost import service_cost
 from gateway.core.dispatch.effects import Ticket, Usage
@@ -18,22 +20,21 @@ from gateway.core.queues.call import Charge, QueuedCall
 from gateway.core.routing.replica import Replica
 
 
-@dataclass(slots=True, eq=False)
-class Lease:
-    ticket: Ticket = field(init=False)
+class Lease(msgspec.Struct, eq=False):
+    """``ticket``: that of ``call``."""
+
+    ticket: Ticket
     call: QueuedCall
     replica: Replica
     charge: Charge
     uncached_tokens: int = 0  # of its prompt, as predicted
-    below: list[tuple[PriorityClass, Charge]] = field(default_factory=list)  # lower classes
+    below: Sequence[tuple[PriorityClass, Charge]] = ()  # lower classes
     dispatched_s: float = 0.0
     unstarted_before: int = 0  # prompt tokens that had not begun when it was dispatched
     spared: bool = False  # batch's own share: never preempted
+    is_above_least: bool = False  # batch beyond what batch is owed
     output_tokens: int = 0  # as far as told
     first_event_s: float | None = None
-
-    def __post_init__(self) -> None:
-        self.ticket = self.call.ticket
 
     @property
     def cost_of_output(self) -> float:

@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import count
 
+import msgspec
+
 from gateway.core.dispatch.conversations import Conversations
 from gateway.core.dispatch.drain_rate import DrainRate
 from gateway.core.dispatch.effects import Effect, Grant, PoolConfig
@@ -18,6 +20,7 @@ from gateway.core.dispatch.lease import Lease
 from gateway.core.dispatch.running import RunningCalls
 from gateway.core.dispatch.shedding import Shedding
 from gateway.core.dispatch.start_rule import StartRule
+from gateway.core.priority import PriorityClass
 from gateway.core.queues.call import QueuedCall
 from gateway.core.queues.class_order import Choice
 from gateway.core.queues.locality import Liberty, Locality
@@ -39,6 +42,16 @@ class Pool:
     start: StartRule
 
 
+class Turn(msgspec.Struct, frozen=True):
+    """What was decided: which call goes, and to which replica. ``open_replicas``: that might have
+    it."""
+
+    choice: Choice
+    liberty: Liberty
+    placing: Placing
+    open_replicas: int
+
+
 @dataclass(frozen=True, slots=True)
 class Hears:
     """Who must be told of each grant."""
@@ -50,49 +63,61 @@ class Hears:
 
 class Placement:
     def __init__(self, config: PoolConfig, pool: Pool, hears: Hears) -> None:
-        self.config = config
         self._pool = pool
+        self.configure(config)
         self._hears = hears
         self._grant_ids = count(1)
 
+    def configure(self, config: PoolConfig) -> None:
+        self.config = config
+        self._locality = Locality(
+            self._pool.router.index,
+            config.look_ahead_calls,
+            config.quantum_tokens,
+            self._is_at_share,
+        )
+
     def give_out(self, now_s: float) -> list[Effect]:
-        pool, effects = self._pool, list[Effect]()
-        free = pool.roster.free
-        while free and len(pool.waiting):
-            held = pool.running.holdback.held(pool.waiting.load, now_s)
-            choice = pool.waiting.choose(free, now_s, held, self._is_at_share)
-            if choice is None:
-                break
-            choice, liberty = pool.waiting.nearer(choice, self._locality)
-            effects.append(self._grant(choice, liberty, now_s))
+        effects = list[Effect]()
+        while (turn := self.decide(now_s)) is not None:
+            effects.append(self._grant(turn, now_s))
         return effects
+
+    def decide(self, now_s: float) -> Turn | None:
+        """Whose turn is it, and where? None: nobody's. Counts nothing, but what is known of hot
+        prefixes."""
+        pool = self._pool
+        free = pool.roster.free
+        if not free or not pool.waiting.calls:
+            return None
+        held = pool.running.holdback.held(pool.waiting.load, now_s)
+        choice = pool.waiting.choose(free, now_s, held, self._is_at_share)
+        if choice is None:
+            return None
+        liberty = Liberty.NONE
+        if self._locality.look(free):
+            choice, liberty = pool.waiting.nearer(choice, self._locality)
+        lane, candidates = choice.call.lane, self._open_to(choice.call)
+        placing = pool.router.choose(
+            choice.call.ticket, candidates, lambda: pool.roster.admitted(lane), now_s
+        )
+        return Turn(choice, liberty, placing, len(candidates))
 
     def is_saturated(self, now_s: float) -> bool:
         """Calls wait, and no slot is free but those that are kept for interactive calls."""
         pool = self._pool
-        if not len(pool.waiting):
+        if not pool.waiting.calls:
             return False
         return not pool.roster.free or pool.running.holdback.is_full(pool.waiting.load, now_s)
 
-    @property
-    def _locality(self) -> Locality:
-        return Locality(
-            self._pool.router.index,
-            self._pool.roster.free,
-            self.config.look_ahead_calls,
-            self.config.quantum_tokens,
-            self._is_at_share,
-        )
-
-    def _grant(self, choice: Choice, liberty: Liberty, now_s: float) -> Grant:
-        pool, call, ticket = self._pool, choice.call, choice.call.ticket
-        open_replicas = self._open_to(call)
-        placing = pool.router.choose(
-            ticket, open_replicas, lambda: pool.roster.admitted(call.lane), now_s
-        )
-        decision = self._decision(placing, len(open_replicas), (choice, liberty), now_s)
+    def _grant(self, turn: Turn, now_s: float) -> Grant:
+        pool, choice, placing = self._pool, turn.choice, turn.placing
+        call, ticket = choice.call, choice.call.ticket
+        decision = self._decision(turn, now_s)
         replica, uncached = placing.pick.replica, placing.uncached_tokens
+        spared = choice.rule == "batch_share"
         lease = Lease(
+            ticket,
             call,
             replica,
             pool.waiting.dispatch(choice),
@@ -100,7 +125,8 @@ class Placement:
             pool.waiting.charge_below(ticket, call.cost),
             now_s,
             replica.unstarted_prompt_tokens,
-            spared=choice.rule == "batch_share",
+            spared,
+            ticket.klass is PriorityClass.BATCH and not spared,
         )
         grant_id = next(self._grant_ids)
         pool.router.dispatched(grant_id, placing, ticket, now_s)
@@ -110,34 +136,34 @@ class Placement:
         pool.roster.refresh(replica)
         self._tell(call, now_s)
         rule = f"{choice.rule}/{self.config.queue}/{self.config.routing}/{opened_by}"
-        if liberty is not Liberty.NONE:
-            rule += f"/{liberty}"
+        if turn.liberty is not Liberty.NONE:
+            rule += f"/{turn.liberty}"
         return Grant(ticket.call_id, grant_id, replica.slug, decision.waited_s, rule, decision)
 
-    def _decision(
-        self, placing: Placing, open_replicas: int, turn: tuple[Choice, Liberty], now_s: float
-    ) -> Decision:
+    def _decision(self, turn: Turn, now_s: float) -> Decision:
         """What the router and what the queue knew, before either is told of the grant."""
-        pick, (choice, liberty) = placing.pick, turn
-        ticket = choice.call.ticket
-        queue = self._pool.waiting.queues[ticket.klass]
-        start_tag, virtual_time = queue.tags_of(ticket.tenant) or (None, None)
+        placing, pick, choice = turn.placing, turn.placing.pick, turn.choice
+        ticket, waiting = choice.call.ticket, self._pool.waiting
+        start_tag, virtual_time = waiting.queues[ticket.klass].tags_of(ticket.tenant) or (
+            None,
+            None,
+        )
         return Decision(
             self.config.routing,
             pick.rule,
             pick.replica.slug,
             pick.considered,
-            open_replicas,
+            turn.open_replicas,
             placing.mean_load_tokens,
             pick.bound_tokens,
             placing.cached_tokens,
             placing.best_cached_tokens,
             now_s - choice.call.queued_s,
             choice.rule,
-            liberty.value,
+            turn.liberty,
             start_tag,
             virtual_time,
-            len(queue),
+            waiting.load.by_class[ticket.klass].calls,
         )
 
     def _tell(self, call: QueuedCall, now_s: float) -> None:

@@ -23,7 +23,7 @@ def view_of(
     booked_calls: int,
     foreign_traffic: frozenset[str],
 ) -> PoolView:
-    in_flight = running.account.in_flight()
+    in_flight = dict(running.in_flight())
     objective_s = config.ttft_objective_s[PriorityClass.INTERACTIVE]
     return PoolView(
         queued={flow: load.calls for flow, load in waiting.load.by_flow.items()},
@@ -32,7 +32,7 @@ def view_of(
         replica_slots={replica.slug: replica.slots for replica in roster},
         replica_unstarted={replica.slug: replica.unstarted for replica in roster},
         oldest_arrival_s=waiting.oldest_arrival_s(),
-        service=running.account.service(),
+        service=running.service(),
         saturation_ratio=saturation_ratio(roster, interactive_wait_s, objective_s),
         fair_share=_fair_share(waiting, in_flight, roster),
         booked_calls=booked_calls,

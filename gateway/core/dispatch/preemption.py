@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from gateway.core.dispatch.effects import PoolConfig
 from gateway.core.dispatch.lease import Lease
-from gateway.core.priority import PriorityClass
 from gateway.core.queues.call import QueuedCall
 from gateway.core.routing.roster import Roster
 
@@ -49,12 +48,8 @@ class Preemption:
         return bool(self._may_go) and self._taking is None
 
     def granted(self, grant_id: int, lease: Lease) -> None:
-        ticket = lease.ticket
-        if (
-            ticket.klass is PriorityClass.BATCH
-            and not lease.spared
-            and ticket.preemptions < self.config.preemptions_per_call
-        ):
+        """A batch call."""
+        if not lease.spared and lease.ticket.preemptions < self.config.preemptions_per_call:
             self._may_go[grant_id] = lease
 
     def relayed(self, grant_id: int) -> None:

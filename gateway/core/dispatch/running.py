@@ -9,6 +9,7 @@ Invariant: a lease is in all parts or in none; with nothing in flight every coun
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from gateway.core.dispatch.batch_share import BatchShare
@@ -16,7 +17,6 @@ from gateway.core.dispatch.effects import Failure, PoolConfig, Usage
 from gateway.core.dispatch.holdback import Holdback
 from gateway.core.dispatch.lease import Lease
 from gateway.core.dispatch.preemption import Preemption
-from gateway.core.dispatch.service_account import ServiceAccount
 from gateway.core.dispatch.slot_limits import SlotLimits
 from gateway.core.priority import PriorityClass
 from gateway.core.queues.load import FlowKey
@@ -28,7 +28,6 @@ class RunningCalls:
     def __init__(
         self, config: PoolConfig, waiting: WaitingCalls, roster: Roster, now_s: float
     ) -> None:
-        self.account = ServiceAccount()
         self.holdback = Holdback(config)
         self.share = BatchShare(config, waiting.load)
         self.preemption = Preemption(config, roster)
@@ -37,6 +36,7 @@ class RunningCalls:
         self._roster = roster
         self._leases: dict[int, Lease] = {}
         self._strict_batch = 0  # batch calls in flight beyond what batch is owed
+        self._service: dict[str, float] = {}  # by tenant, as charged now
         self.count_slots()
 
     def __getitem__(self, grant_id: int) -> Lease:
@@ -50,8 +50,16 @@ class RunningCalls:
         """Batch runs on more than the twentieth that it is owed."""
         return self._strict_batch > 0
 
+    def service(self) -> dict[str, float]:
+        """Service tokens of each tenant seen: what its dispatched calls are charged now."""
+        return dict(self._service)
+
+    def in_flight(self) -> Counter[FlowKey]:
+        """Calls of each flow that has any. Looks at every lease."""
+        return Counter((lease.ticket.tenant, lease.ticket.klass) for lease in self)
+
     def configure(self, config: PoolConfig, now_s: float) -> None:
-        self.holdback.config = config
+        self.holdback.configure(config)
         self.share.config = config
         self.preemption.config = config
         self.limits.configure(config, now_s)
@@ -61,19 +69,20 @@ class RunningCalls:
 
     def count_slots(self) -> None:
         """After the slots of a replica changed."""
-        self.holdback.slots = sum(replica.slots for replica in self._roster)
+        self.holdback.count_slots(sum(replica.slots for replica in self._roster))
 
     def granted(self, grant_id: int, lease: Lease) -> None:
         """After its replica took it."""
         ticket = lease.ticket
         self._leases[grant_id] = lease
-        self.account.dispatched((ticket.tenant, ticket.klass), lease.charge.cost)
+        self._add_service(ticket.tenant, lease.charge.cost)
         waited_s = lease.dispatched_s - lease.call.queued_s
         self.holdback.dispatched(ticket.klass, grant_id, lease.dispatched_s, waited_s)
         self.share.granted(lease.replica, lease.call)
-        self.preemption.granted(grant_id, lease)
+        if ticket.klass is PriorityClass.BATCH:
+            self.preemption.granted(grant_id, lease)
         self.limits.granted(lease.replica)
-        self._strict_batch += _above_least(lease)
+        self._strict_batch += lease.is_above_least
 
     def began(self, grant_id: int, now_s: float) -> None:
         """First event."""
@@ -102,14 +111,13 @@ class RunningCalls:
         lease = self._leases.pop(grant_id)
         self._correct(lease, lease.final_cost(usage, refund=refund))
         ticket = lease.ticket
-        self.account.ended((ticket.tenant, ticket.klass))
         self.holdback.ended(ticket.klass, grant_id)
         self.share.ended(lease.replica, lease.call)
         self.preemption.ended(grant_id, lease, refund=refund)
         lease.replica.free(grant_id)
         if self.limits.ended(lease, usage, now_s, failure):
             self.count_slots()
-        self._strict_batch -= _above_least(lease)
+        self._strict_batch -= lease.is_above_least
         return lease
 
     def renew_holds(self, returning: Iterator[FlowKey]) -> None:
@@ -123,13 +131,12 @@ class RunningCalls:
         more = cost - lease.charge.cost
         if not more:
             return
-        self.account.corrected(lease.ticket.tenant, more)
+        self._add_service(lease.ticket.tenant, more)
         if lease.spared:
             self._waiting.correct_batch_share(more)
         self._waiting.queues[lease.ticket.klass].correct(lease.charge, cost)
         for klass, charge in lease.below:
             self._waiting.queues[klass].correct(charge, cost)
 
-
-def _above_least(lease: Lease) -> bool:
-    return lease.ticket.klass is PriorityClass.BATCH and not lease.spared
+    def _add_service(self, tenant: str, cost: float) -> None:
+        self._service[tenant] = self._service.get(tenant, 0.0) + cost

@@ -47,7 +47,7 @@ class SlotLimits:
             prompt_tokens=lease.uncached_tokens + lease.unstarted_before,
             alone=lease.unstarted_before == 0,
         )
-        return self._enforce(lease.replica, limit)
+        return lease.replica.slot_limit != limit.limit and self._enforce(lease.replica, limit)
 
     def ended(
         self, lease: Lease, usage: Usage | None, now_s: float, failure: Failure | None
@@ -59,7 +59,7 @@ class SlotLimits:
         if lease.first_event_s is not None and usage is not None and usage.output_tokens > 1:
             tpot_s = (now_s - lease.first_event_s) / (usage.output_tokens - 1)
         limit.ended(lease.dispatched_s, now_s, tpot_s=tpot_s, failure=failure)
-        return self._enforce(lease.replica, limit)
+        return lease.replica.slot_limit != limit.limit and self._enforce(lease.replica, limit)
 
     def sampled(self, replica: Replica, sample: ReplicaTelemetry) -> None:
         if (limit := self._limits.get(replica)) is not None:
@@ -67,6 +67,7 @@ class SlotLimits:
 
     def _enforce(self, replica: Replica, limit: SlotLimit) -> bool:
         wanted = limit.limit if self._config.adaptive_slots else None
-        changed = replica.slot_limit != wanted
-        replica.slot_limit = wanted
-        return changed
+        if replica.slot_limit == wanted:
+            return False
+        replica.limit(wanted)
+        return True

@@ -6,8 +6,9 @@ Times are monotonic seconds. Costs are service tokens: input weighs 1, cached in
 from __future__ import annotations
 
 from collections.abc import Callable, Set
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
+
+import msgspec
 
 from gateway.core.dispatch.effects import Ticket
 from gateway.core.queues.lane import Lane
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
     from gateway.core.queues.locality import Liberty, Locality
 
 
-@dataclass(slots=True, eq=False)
-class QueuedCall:
+class QueuedCall(msgspec.Struct, eq=False):
     """Compared by identity, never changed. Lower ``sequence`` goes first among equals; a call that
     asks again draws from a lower range than every first-time call. ``booked``: it returns at the
     time that it was told when it was refused. ``goes_first``: before the other calls of its flow,
@@ -30,8 +30,8 @@ class QueuedCall:
     expires_s: float
     cost: float  # estimate
     booked: bool = False
-    goes_first: bool = field(init=False)
-    holder_key: int = field(init=False)
+    goes_first: bool = False
+    holder_key: int = 0
 
     def __post_init__(self) -> None:
         ticket = self.ticket
@@ -39,8 +39,7 @@ class QueuedCall:
         self.holder_key = ticket.prefix.holder_key
 
 
-@dataclass(slots=True, eq=False)
-class Charge:
+class Charge(msgspec.Struct, eq=False):
     """What a flow carries for one call in flight. The weight is the one at dispatch, so that a
     refund takes back exactly what was charged, whatever the weight is now. ``flow``: the only one
     to which it applies, of a call of a higher class; None: whatever flow its tenant has now."""

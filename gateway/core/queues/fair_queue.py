@@ -59,19 +59,19 @@ Priority and Fairness (KEP-1040) for "charge a guess, correct at the end".
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Set
-from operator import itemgetter
+from collections.abc import Callable, Collection, Iterable, Set
 
 from gateway.core.queues.call import Charge, QueuedCall
-from gateway.core.queues.lane import Lane
+from gateway.core.queues.flow import Flow
+from gateway.core.queues.lane import ANYWHERE, Lane
 from gateway.core.queues.line import Entry, Line
-from gateway.core.queues.locality import MOST_FLOWS, Liberty, Locality, may_be_passed
+from gateway.core.queues.locality import MOST_FLOWS, Liberty, Locality
 from gateway.core.queues.tag_heap import TagHeap
 
 MOST_PASSED = 32
 
 
-def _least(heaps: list[TagHeap]) -> tuple[TagHeap, Entry] | None:
+def _least(heaps: Iterable[TagHeap]) -> tuple[TagHeap, Entry] | None:
     least: tuple[TagHeap, Entry] | None = None
     for heap in heaps:
         entry = heap.least()
@@ -81,7 +81,7 @@ def _least(heaps: list[TagHeap]) -> tuple[TagHeap, Entry] | None:
 
 
 def _first_not_passed(
-    heaps: list[TagHeap], passes_over: Callable[[QueuedCall], bool]
+    heaps: Collection[TagHeap], passes_over: Callable[[QueuedCall], bool]
 ) -> QueuedCall | None:
     """Looks at ``MOST_PASSED`` flows: more cannot be at their share of one batch."""
     passed: list[tuple[TagHeap, Entry]] = []
@@ -96,20 +96,6 @@ def _first_not_passed(
     for heap, entry in passed:
         heap.put_back(entry)
     return found
-
-
-class Flow:
-    """One tenant. ``tag`` is F_f; ``held`` counts what forbids to forget it besides waiting
-    calls."""
-
-    __slots__ = ("held", "lines", "parked", "tag", "tenant")
-
-    def __init__(self, tenant: str, tag: float) -> None:
-        self.tenant = tenant
-        self.tag = tag
-        self.held = 0
-        self.lines: dict[Lane, Line] = {}
-        self.parked = False  # has an entry among the idle ones
 
 
 class StartTimeFairQueue:
@@ -172,7 +158,7 @@ class StartTimeFairQueue:
     def head(
         self, free: Set[str], passes_over: Callable[[QueuedCall], bool] | None = None
     ) -> QueuedCall | None:
-        heaps = [heap for lane, heap in self._heaps.items() if lane.meets(free)]
+        heaps = self._meeting(free)
         least = _least(heaps)
         if least is None:
             return None
@@ -183,7 +169,7 @@ class StartTimeFairQueue:
 
     def nearer(self, head: QueuedCall, locality: Locality) -> tuple[QueuedCall, Liberty]:
         """What goes in place of ``head``, which would be next."""
-        if not may_be_passed(head) or not locality.is_of_use or locality.is_near(head):
+        if head.goes_first or head.ticket.ordered or locality.is_near(head):
             return head, Liberty.NONE
         flow = self._flows[head.ticket.tenant]
         call = flow.lines[head.lane].near(locality)
@@ -207,8 +193,8 @@ class StartTimeFairQueue:
     # Service
 
     def correct(self, charge: Charge, cost: float) -> None:
-        flow = self._flows.get(charge.tenant)
-        if flow is not None and (charge.flow is None or self._still_charged(flow, charge)):
+        flow, of = self._flows.get(charge.tenant), charge.flow
+        if flow is not None and (of is None or (of is flow and (flow.lines or flow.held))):
             flow.tag += (cost - charge.cost) / charge.weight
             if cost < charge.cost:
                 self._rekey(flow)
@@ -238,28 +224,29 @@ class StartTimeFairQueue:
             if any(lane.limited and lane.meets(slugs) for lane in flow.lines):
                 self._lift(flow)
 
-    def _still_charged(self, flow: Flow, charge: Charge) -> bool:
-        return charge.flow is flow and bool(flow.lines or flow.held)
+    def _meeting(self, free: Set[str]) -> Collection[TagHeap]:
+        """Of the lanes whose calls a replica of ``free``, which is not empty, may run."""
+        if len(self._heaps) == 1 and ANYWHERE in self._heaps:
+            return self._heaps.values()
+        return [heap for lane, heap in self._heaps.items() if lane.meets(free)]
 
-    def _near_head(self, tag: float, locality: Locality) -> QueuedCall | None:
-        heads = [
-            line.head
-            for lane, heap in self._heaps.items()
-            if lane.meets(locality.free)
-            for line in heap.near_top(tag, MOST_FLOWS)
-        ]
-        near = [
-            (self._tag_of(line), call)
-            for call in locality.may_hold(heads)
-            for line in [self._flows[call.ticket.tenant].lines[call.lane]]
-            if self._tag_of(line) <= tag and locality.may_go(call)
-        ]
-        return min(near, key=itemgetter(0))[1] if near else None
+    def _near_head(self, most: float, locality: Locality) -> QueuedCall | None:
+        """Of the heads whose tag is at most ``most`` and that are near: the one with the least."""
+        found, least = None, most
+        bits_of, mask, all_may = locality.bits_of, locality.mask, locality.all_may_be_held
+        for heap in self._meeting(locality.free):
+            for entry in heap.near_top(MOST_FLOWS):
+                line = entry[3]
+                if line.entry is not entry or entry[0] > least:
+                    continue
+                call, tag = line.head, line.flow.tag
+                if not (all_may or bits_of(call.holder_key, 0) & mask):
+                    continue
+                if tag <= least and (found is None or tag < least) and locality.may_go(call):
+                    found, least = call, tag
+        return found
 
     # Rules that a variant may change
-
-    def _tag_of(self, line: Line) -> float:
-        return self._flows[line.tenant].tag
 
     def _lift(self, flow: Flow) -> None:
         flow.tag = max(flow.tag, self._virtual_time)
@@ -286,8 +273,8 @@ class StartTimeFairQueue:
         if not call.ticket.again and not any(lane.within(other) for other in flow.lines):
             self._lift(flow)
         if lane not in self._heaps:
-            self._heaps[lane] = TagHeap(self._tag_of)
-        line = flow.lines[lane] = Line(flow.tenant)
+            self._heaps[lane] = TagHeap()
+        line = flow.lines[lane] = Line(flow)
         line.heap = self._heaps[lane]
         return line
 

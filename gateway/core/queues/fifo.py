@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Set
 
 from gateway.core.queues.call import Charge, QueuedCall
+from gateway.core.queues.flow import Flow
 from gateway.core.queues.lane import Lane
 from gateway.core.queues.line import Line
 from gateway.core.queues.locality import Liberty, Locality
@@ -25,7 +26,7 @@ class FifoQueue:
         return self._waiting
 
     def push(self, call: QueuedCall) -> None:
-        self._lines.setdefault(call.lane, Line("", divided=False)).append(call)
+        self._lines.setdefault(call.lane, Line(Flow(""), divided=False)).append(call)
         self._waiting += 1
 
     def discard(self, call: QueuedCall) -> None:

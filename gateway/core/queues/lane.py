@@ -11,20 +11,15 @@ by the number of distinct sets among the calls that wait, not by the number of c
 from __future__ import annotations
 
 from collections.abc import Set
-from dataclasses import dataclass, field
+
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class Lane:
-    eligible: frozenset[str] | None = None  # replica slugs; None = every replica of the pool
+class Lane(msgspec.Struct, frozen=True, gc=False):
+    """``eligible``: replica slugs; None = every replica of the pool."""
+
+    eligible: frozenset[str] | None = None
     excluded: frozenset[str] = frozenset()
-    _hash: int = field(init=False, repr=False, compare=False)  # worked out once: it is a key
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash((self.eligible, self.excluded)))
-
-    def __hash__(self) -> int:
-        return self._hash
 
     def admits(self, slug: str) -> bool:
         return slug not in self.excluded and (self.eligible is None or slug in self.eligible)

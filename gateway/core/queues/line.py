@@ -11,6 +11,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from gateway.core.queues.call import QueuedCall
+from gateway.core.queues.flow import Flow
 from gateway.core.queues.locality import MOST_PASSES, Locality
 from gateway.core.queues.sub_flows import Calls, InOrder, SubFlows
 
@@ -22,7 +23,8 @@ Entry = tuple[float, int, int, "Line"]  # tag, sequence of the first call, tie-b
 
 class Line:
     """``head`` is the call that goes first; only a line with calls has one. ``entry`` is its live
-    entry in ``heap``, that of its lane; None outside. ``divided``: fair among sub-flows."""
+    entry in ``heap``, that of its lane; None outside. ``flow`` has its tag. ``divided``: fair
+    among sub-flows."""
 
     __slots__ = (
         "_divided",
@@ -31,16 +33,16 @@ class Line:
         "_owner",
         "_passes",
         "entry",
+        "flow",
         "head",
         "heap",
-        "tenant",
     )
 
     head: QueuedCall
     heap: TagHeap
 
-    def __init__(self, tenant: str, *, divided: bool = True) -> None:
-        self.tenant = tenant
+    def __init__(self, flow: Flow, *, divided: bool = True) -> None:
+        self.flow = flow
         self.entry: Entry | None = None
         self._divided = divided
         self._owner: tuple[str, str] | None = None  # the one (key, user) that waits
@@ -88,15 +90,13 @@ class Line:
         """A call shortly behind the first that a free replica would run from its cache."""
         if self._first:
             return None
-        upcoming = list(self._fresh.upcoming(locality.look_ahead_calls + 1))
-        if not locality.may_hold(upcoming):
-            return None
-        for call in upcoming:
+        bits_of, mask, all_may = locality.bits_of, locality.mask, locality.all_may_be_held
+        for call in self._fresh.upcoming(locality.look_ahead_calls + 1):
             if call.ticket.ordered:
                 return None
-            if locality.may_go(call):
+            if (all_may or bits_of(call.holder_key, 0) & mask) and locality.may_go(call):
                 return call
-            if self._passes.get(call.ticket.call_id, 0) >= MOST_PASSES:
+            if self._passes and self._passes.get(call.ticket.call_id, 0) >= MOST_PASSES:
                 return None
         return None
 

@@ -42,17 +42,6 @@ class Load:
         """It waits here, and was never admitted or promised a place before."""
         return call_id in self.beginnings or call_id in self.follow_ups
 
-    def add(self, call: QueuedCall) -> None:
-        self.calls += 1
-        self.body_bytes += call.ticket.body_bytes
-        self.cost += call.cost
-
-    def subtract(self, call: QueuedCall) -> None:
-        self.calls -= 1
-        self.body_bytes -= call.ticket.body_bytes
-        self.cost = self.cost - call.cost if self.calls else 0.0  # no residue of rounding
-        assert self.calls >= 0
-
 
 NO_LOAD = Load()  # read only
 
@@ -102,10 +91,12 @@ class QueueLoad:
         if flow is None:
             flow = self._flows[klass][tenant] = Load()
             self.weight_of_class[klass] += self.weight(tenant)
-        flow.add(call)
+        for load in (flow, self.by_class[klass]):
+            load.calls += 1
+            load.body_bytes += ticket.body_bytes
+            load.cost += call.cost
         if not call.goes_first:
             (flow.follow_ups if follow_up else flow.beginnings)[ticket.call_id] = call
-        self.by_class[klass].add(call)
         if flow.cost > flow.noted_cost:
             self._note(klass, tenant, flow)
 
@@ -113,13 +104,16 @@ class QueueLoad:
         ticket = call.ticket
         tenant, klass = ticket.tenant, ticket.klass
         flow, of_class = self._flows[klass][tenant], self.by_class[klass]
-        flow.subtract(call)
+        for load in (flow, of_class):
+            load.calls -= 1
+            load.body_bytes -= ticket.body_bytes
+            load.cost = load.cost - call.cost if load.calls else 0.0  # no residue of rounding
+        assert flow.calls >= 0
         if flow.beginnings.pop(ticket.call_id, None) is None:
             flow.follow_ups.pop(ticket.call_id, None)
         if not flow.calls:
             del self._flows[klass][tenant]
             self.weight_of_class[klass] -= self.weight(tenant)
-        of_class.subtract(call)
         if not of_class.calls:
             self.weight_of_class[klass] = 0.0
             self._largest[klass].clear()

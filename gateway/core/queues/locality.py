@@ -22,12 +22,12 @@ rate 0.20 in strict order, 0.77 with 16 calls of look-ahead, service difference 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Set
-from dataclasses import dataclass, field
+from collections.abc import Callable, Set
 from enum import StrEnum
 
 from gateway.core.caches.prefix_index import PrefixIndex
 from gateway.core.queues.call import QueuedCall
+from gateway.core.queues.lane import ANYWHERE
 
 MOST_PASSES = 20
 MOST_FLOWS = 16
@@ -40,49 +40,60 @@ class Liberty(StrEnum):
     QUANTUM = "quantum"
 
 
-@dataclass(slots=True)
 class Locality:
-    """What the queues need to know of the caches at one moment. ``passes_over``: calls that may not
-    go now."""
+    """What the queues need to know of the caches. ``passes_over``: calls that may not go now.
+    ``bits_of(key, 0) & mask`` is a quick look at the first block that a holder holds: 0 where no
+    free replica may hold the prompt, unless ``all_may_be_held``."""
 
-    index: PrefixIndex
-    free: Set[str]
-    look_ahead_calls: int
-    quantum_tokens: float
-    passes_over: Callable[[QueuedCall], bool] | None = None
-    _mask: int = field(init=False)
+    __slots__ = (
+        "_index",
+        "_passes_over",
+        "all_may_be_held",
+        "bits_of",
+        "free",
+        "look_ahead_calls",
+        "mask",
+        "quantum_tokens",
+    )
 
-    def __post_init__(self) -> None:
-        self._mask = self.index.mask_of(self.free) if len(self.free) <= MOST_FREE else 0
+    def __init__(
+        self,
+        index: PrefixIndex,
+        look_ahead_calls: int,
+        quantum_tokens: float,
+        passes_over: Callable[[QueuedCall], bool] | None = None,
+    ) -> None:
+        self._index = index
+        self._passes_over = passes_over
+        self.look_ahead_calls = look_ahead_calls
+        self.quantum_tokens = quantum_tokens
+        self.bits_of = index.bits_of
+        self.free: Set[str] = frozenset()
+        self.mask = 0
+        self.all_may_be_held = False
 
-    @property
-    def is_of_use(self) -> bool:
-        """Somebody free holds anything."""
-        if len(self.free) > MOST_FREE or not (self.look_ahead_calls or self.quantum_tokens):
+    def look(self, free: Set[str]) -> bool:
+        """From now on these replicas are free. False: nobody goes before its turn, since nobody
+        free holds anything, or so many are free that the router finds the holder."""
+        if len(free) > MOST_FREE or not (self.look_ahead_calls or self.quantum_tokens):
             return False
-        return len(self.index) > 0 or self.index.has_slots
-
-    def may_hold(self, calls: Iterable[QueuedCall]) -> list[QueuedCall]:
-        """Those of ``calls`` whose prompt a free replica may hold: a quick look at many, of which
-        most are held by none. The others are not near."""
-        if self.index.has_slots:
-            return list(calls)
-        bits_of, mask = self.index.bits_of, self._mask
-        return [call for call in calls if bits_of(call.holder_key, 0) & mask]
+        index = self._index
+        if not index.of_block and not index.in_slots:
+            return False
+        self.free = free
+        self.mask = index.mask_of(free)
+        self.all_may_be_held = bool(index.in_slots)
+        return True
 
     def is_near(self, call: QueuedCall) -> bool:
         """A free replica that may run it holds its prompt."""
         key, lane = call.holder_key, call.lane
-        if not key or not self.index.is_held(call.ticket.prefix, key, self._mask):
+        if not key or not self._index.is_held(call.ticket.prefix, key, self.mask):
             return False
-        if lane.eligible is None and not lane.excluded:
+        if lane is ANYWHERE:
             return True
-        own = self.index.mask_of(slug for slug in self.free if lane.admits(slug))
-        return self.index.is_held(call.ticket.prefix, key, own)
+        own = self._index.mask_of(slug for slug in self.free if lane.admits(slug))
+        return self._index.is_held(call.ticket.prefix, key, own)
 
     def may_go(self, call: QueuedCall) -> bool:
-        return self.is_near(call) and not (self.passes_over and self.passes_over(call))
-
-
-def may_be_passed(call: QueuedCall) -> bool:
-    return not (call.goes_first or call.ticket.ordered)
+        return self.is_near(call) and not (self._passes_over and self._passes_over(call))

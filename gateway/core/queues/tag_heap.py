@@ -12,7 +12,6 @@ operation is O(log lines) amortised, whatever the number of calls.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
 
 from gateway.core.queues.line import Entry, Line
 
@@ -20,10 +19,9 @@ _SLACK = 64
 
 
 class TagHeap:
-    """``tag_of(line)`` is the present tag of a line that is not empty."""
+    """The key of a line is the present tag of its flow, then the sequence of its head."""
 
-    def __init__(self, tag_of: Callable[[Line], float]) -> None:
-        self._tag_of = tag_of
+    def __init__(self) -> None:
         self._entries: list[Entry] = []
         self._lines = 0
         self._pushed = 0
@@ -36,7 +34,7 @@ class TagHeap:
         """After a call was added to ``line`` or its tag fell."""
         if line.entry is None:
             self._lines += 1
-        elif (self._tag_of(line), line.head.sequence) >= line.entry[:2]:
+        elif (line.flow.tag, line.head.sequence) >= line.entry[:2]:
             return
         line.entry = self._entry(line)
         heapq.heappush(self._entries, line.entry)
@@ -49,14 +47,14 @@ class TagHeap:
         self._lines -= 1
 
     def least(self) -> Entry | None:
-        entries, tag_of = self._entries, self._tag_of
+        entries = self._entries
         while entries:
             entry = entries[0]
             line = entry[3]
             if line.entry is not entry:
                 heapq.heappop(entries)
                 continue
-            tag, sequence = tag_of(line), line.head.sequence
+            tag, sequence = line.flow.tag, line.head.sequence
             if entry[0] == tag and entry[1] == sequence:
                 return entry
             self._pushed += 1
@@ -71,16 +69,14 @@ class TagHeap:
     def put_back(self, entry: Entry) -> None:
         heapq.heappush(self._entries, entry)
 
-    def near_top(self, tag: float, most: int) -> list[Line]:
-        """Lines whose tag may be at most ``tag`` (it was, when they were last looked at), of the
-        ``most`` entries nearest to the top: the first places of the heap, which hold the least keys
-        but for those of other branches."""
-        entries = self._entries[:most]
-        return [entry[3] for entry in entries if entry[0] <= tag and entry[3].entry is entry]
+    def near_top(self, most: int) -> list[Entry]:
+        """The ``most`` entries nearest to the top, dead ones among them: the first places of the
+        heap, which hold the least keys but for those of other branches."""
+        return self._entries[:most]
 
     def _entry(self, line: Line) -> Entry:
         self._pushed += 1
-        return (self._tag_of(line), line.head.sequence, self._pushed, line)
+        return (line.flow.tag, line.head.sequence, self._pushed, line)
 
     def _compact(self) -> None:
         self._entries = [entry for entry in self._entries if entry[3].entry is entry]

@@ -30,7 +30,7 @@ _AGAIN_FROM = -(2**62)  # calls that ask again draw from here: before every firs
 class _Heads:
     """Implements ``Heads``: looked for when asked for, once."""
 
-    __slots__ = ("_found", "_free", "_passes_over", "_queues", "oldest_s")
+    __slots__ = ("_found", "_free", "_load", "_passes_over", "_queues", "oldest_s")
 
     def __init__(
         self,
@@ -39,6 +39,7 @@ class _Heads:
         passes_over: Callable[[QueuedCall], bool] | None,
     ) -> None:
         self._queues = waiting.queues
+        self._load = waiting.load.by_class
         self.oldest_s = waiting.oldest_s
         self._free = free
         self._passes_over = passes_over
@@ -47,15 +48,16 @@ class _Heads:
     def get(self, klass: PriorityClass, /) -> QueuedCall | None:
         found = self._found
         if klass not in found:
-            queue = self._queues[klass]
-            found[klass] = queue.head(self._free, self._passes_over) if len(queue) else None
+            found[klass] = None
+            if self._load[klass].calls:
+                found[klass] = self._queues[klass].head(self._free, self._passes_over)
         return found[klass]
 
 
 class WaitingCalls:
     def __init__(self, config: PoolConfig) -> None:
         self.load = QueueLoad(config.weights)
-        self._calls: dict[str, QueuedCall] = {}
+        self.calls: dict[str, QueuedCall] = {}  # by call id
         self._order = ClassOrder(config)
         self.expiry = ExpiryHeap()
         self.queues = self._new_queues(config)
@@ -66,10 +68,10 @@ class WaitingCalls:
         self._again_sequence = count(_AGAIN_FROM)
 
     def __len__(self) -> int:
-        return len(self._calls)
+        return len(self.calls)
 
     def __contains__(self, call_id: str) -> bool:
-        return call_id in self._calls
+        return call_id in self.calls
 
     def queue(self, klass: PriorityClass) -> CallQueue:
         return self.queues[klass]
@@ -85,7 +87,7 @@ class WaitingCalls:
         follow_up: bool = False,
     ) -> QueuedCall:
         """Each stay in the queue has the wait limit of its class; the deadline bounds them all."""
-        assert ticket.call_id not in self._calls
+        assert ticket.call_id not in self.calls
         call = QueuedCall(
             ticket=ticket,
             lane=lane_of(ticket),
@@ -95,7 +97,7 @@ class WaitingCalls:
             cost=cost,
             booked=booked,
         )
-        self._calls[ticket.call_id] = call
+        self.calls[ticket.call_id] = call
         self._note_arrival(call)
         self.queues[ticket.klass].push(call)
         self.expiry.add(call)
@@ -104,7 +106,7 @@ class WaitingCalls:
 
     def discard(self, call_id: str) -> QueuedCall | None:
         """The call leaves without a slot. None: it does not wait."""
-        call = self._calls.get(call_id)
+        call = self.calls.get(call_id)
         if call is not None:
             self.queues[call.ticket.klass].discard(call)
             self._forget(call)
@@ -124,7 +126,7 @@ class WaitingCalls:
     def oldest_s(self, klass: PriorityClass) -> float | None:
         """Since when a call of the class has waited, at least."""
         arrivals = self._arrivals[klass]
-        while arrivals and self._calls.get(arrivals[0].ticket.call_id) is not arrivals[0]:
+        while arrivals and self.calls.get(arrivals[0].ticket.call_id) is not arrivals[0]:
             arrivals.popleft()
         return arrivals[0].queued_s if arrivals else None
 
@@ -138,7 +140,7 @@ class WaitingCalls:
         call = choice.call
         charge = self.queues[call.ticket.klass].dispatch(call)
         self._forget(call)
-        batch_waits = len(self.queues[PriorityClass.BATCH]) > 0
+        batch_waits = self.load.by_class[PriorityClass.BATCH].calls > 0
         self._order.dispatched(choice, batch_waits=batch_waits)
         return charge
 
@@ -164,24 +166,24 @@ class WaitingCalls:
             for lane in queue.lanes()
             if not lane.meets(admitting)
         }
-        return [call for call in self._calls.values() if call.lane in cut_off] if cut_off else []
+        return [call for call in self.calls.values() if call.lane in cut_off] if cut_off else []
 
     def oldest_arrival_s(self) -> float | None:
-        return min((call.ticket.arrived_s for call in self._calls.values()), default=None)
+        return min((call.ticket.arrived_s for call in self.calls.values()), default=None)
 
     def eligible_of_tenants(self) -> dict[str, frozenset[str] | None]:
         """Replicas that the waiting calls of each tenant may use; None = all."""
         if all(lane.eligible is None for queue in self.queues.values() for lane in queue.lanes()):
             return {tenant: None for tenant, _ in self.load.by_flow}
         union: dict[str, frozenset[str] | None] = {}
-        for call in self._calls.values():
+        for call in self.calls.values():
             tenant, eligible = call.ticket.tenant, call.lane.eligible
             former = union.get(tenant, frozenset())
             union[tenant] = None if former is None or eligible is None else former | eligible
         return union
 
     def all_ids(self) -> list[str]:
-        return list(self._calls)
+        return list(self.calls)
 
     def widened(self, slugs: frozenset[str]) -> None:
         for queue in self.queues.values():
@@ -201,7 +203,7 @@ class WaitingCalls:
         """Every waiting call moves to queues of the new policy, in its order of arrival there.
         Holds and charges of calls in flight are the caller's to renew."""
         self.queues = self._new_queues(config)
-        for call in sorted(self._calls.values(), key=lambda call: call.sequence):
+        for call in sorted(self.calls.values(), key=lambda call: call.sequence):
             self.queues[call.ticket.klass].push(call)
 
     def _new_queues(self, config: PoolConfig) -> dict[PriorityClass, CallQueue]:
@@ -212,11 +214,11 @@ class WaitingCalls:
         arrivals = self._arrivals[call.ticket.klass]
         arrivals.append(call)
         if len(arrivals) > 2 * self.load.by_class[call.ticket.klass].calls + _SLACK:
-            alive = [one for one in arrivals if self._calls.get(one.ticket.call_id) is one]
+            alive = [one for one in arrivals if self.calls.get(one.ticket.call_id) is one]
             self._arrivals[call.ticket.klass] = deque(alive)
 
     def _forget(self, call: QueuedCall) -> None:
-        del self._calls[call.ticket.call_id]
+        del self.calls[call.ticket.call_id]
         self.expiry.discard(call)
         self.load.subtract(call)
 

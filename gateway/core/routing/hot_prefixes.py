@@ -11,37 +11,42 @@ from __future__ import annotations
 import math
 
 DECAY_S = 10.0
+REBASE_S = 100.0
 MOST_PREFIXES = 4_096
 MOST_LOAD_RATIO = 1.25
 
 
 class HotPrefixes:
+    """Sums are kept as they were at ``_base_s``: what comes later counts for more, so that nothing
+    needs to be decayed but the base, now and then."""
+
     def __init__(self) -> None:
-        self._sums: dict[int, tuple[float, float]] = {}  # prefix -> (tokens, as of)
+        self._sums: dict[int, float] = {}
         self._total = 0.0
-        self._as_of_s = 0.0
+        self._base_s = 0.0
 
     def seen(self, prefix: int, tokens: int, now_s: float) -> None:
-        self._total = self._decayed(self._total, self._as_of_s, now_s) + tokens
-        self._as_of_s = now_s
-        before, as_of_s = self._sums.get(prefix, (0.0, now_s))
-        self._sums[prefix] = (self._decayed(before, as_of_s, now_s) + tokens, now_s)
+        if now_s - self._base_s > REBASE_S:
+            self._rebase(now_s)
+        weighed = tokens * math.exp((now_s - self._base_s) / DECAY_S)
+        self._total += weighed
+        self._sums[prefix] = self._sums.get(prefix, 0.0) + weighed
         if len(self._sums) > MOST_PREFIXES:
-            self._forget(now_s)
+            self._forget()
 
-    def copies(self, prefix: int, replicas: int, now_s: float) -> int:
+    def copies(self, prefix: int, replicas: int) -> int:
         """1 for a prefix that was not seen."""
-        if prefix not in self._sums or not self._total:
+        tokens = self._sums.get(prefix)
+        if not tokens:
             return 1
-        tokens = self._decayed(*self._sums[prefix], now_s)
-        share = tokens / self._decayed(self._total, self._as_of_s, now_s)
-        return min(replicas, max(1, math.ceil(share * replicas / MOST_LOAD_RATIO)))
+        return min(replicas, max(1, math.ceil(tokens / self._total * replicas / MOST_LOAD_RATIO)))
 
-    def _forget(self, now_s: float) -> None:
-        by_tokens = sorted(
-            self._sums, key=lambda prefix: self._decayed(*self._sums[prefix], now_s), reverse=True
-        )
+    def _forget(self) -> None:
+        by_tokens = sorted(self._sums, key=self._sums.__getitem__, reverse=True)
         self._sums = {prefix: self._sums[prefix] for prefix in by_tokens[: MOST_PREFIXES // 2]}
 
-    def _decayed(self, tokens: float, as_of_s: float, now_s: float) -> float:
-        return tokens * math.exp((as_of_s - now_s) / DECAY_S)
+    def _rebase(self, now_s: float) -> None:
+        decay = math.exp((self._base_s - now_s) / DECAY_S)
+        self._sums = {prefix: tokens * decay for prefix, tokens in self._sums.items()}
+        self._total *= decay
+        self._base_s = now_s

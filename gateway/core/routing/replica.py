@@ -21,6 +21,7 @@ class Replica:
     config: ReplicaConfig
     health: ReplicaHealth
     slug: str = field(init=False)
+    slots: int = field(init=False)  # as limited now: none while not admitting, few while it starts
     in_flight: int = 0
     unstarted: int = 0  # dispatched calls without any upstream event yet
     in_flight_tokens: int = 0
@@ -37,19 +38,31 @@ class Replica:
 
     def __post_init__(self) -> None:
         self.slug = self.config.slug
+        self.change()
 
     @property
     def admits(self) -> bool:
         return self.health.admits
 
-    @property
-    def slots(self) -> int:
-        """As limited now: none while it may not be given new calls, few while it starts."""
+    def change(
+        self,
+        *,
+        config: ReplicaConfig | None = None,
+        health: ReplicaHealth | None = None,
+    ) -> None:
+        """What is not named stays."""
+        self.config = config or self.config
+        self.health = health or self.health
+        self.limit(self.slot_limit)
+
+    def limit(self, slots: int | None) -> None:
+        """As found out at run time; None = as configured."""
+        self.slot_limit = slots
+        self.slots = self.config.slots if slots is None else slots
+        if self.health.slot_cap is not None:
+            self.slots = min(self.health.slot_cap, self.slots)
         if not self.health.admits:
-            return 0
-        cap, limit = self.health.slot_cap, self.slot_limit
-        slots = self.config.slots if limit is None else limit
-        return slots if cap is None else min(cap, slots)
+            self.slots = 0
 
     def backlog_s(self, now_s: float, first_s: float) -> float:
         """Until the unstarted prompts are read, of which the first takes ``first_s`` in all."""

@@ -51,7 +51,7 @@ class Roster:
                 health = self._told.get(slug, ReplicaHealth(slug, admits=True))
                 self._replicas[slug] = Replica(config, health)
             else:
-                replica.config = config
+                replica.change(config=config)
         self.admitting = {replica.slug for replica in self if replica.admits}
         self.free = {replica.slug for replica in self if self._is_open(replica)}
         return frozenset(self.admitting) - before
@@ -63,7 +63,7 @@ class Roster:
         if replica is None:
             return frozenset()
         opened = health.admits and not replica.admits
-        replica.health = health
+        replica.change(health=health)
         (self.admitting.add if health.admits else self.admitting.discard)(health.slug)
         self.refresh(replica)
         return frozenset({health.slug}) if opened else frozenset()

@@ -126,7 +126,7 @@ class Scene:
     def copies_wanted(self) -> int:
         if not self.has_holders:
             return 1
-        return self.hot.copies(self.chain.holder_key, len(self.fleet), self.now_s)
+        return self.hot.copies(self.chain.holder_key, len(self.fleet))
 
     # The load
 

@@ -8,6 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
+
+TEXT_ENDPOINTS: Final = frozenset({"chat/completions", "completions"})
+EVERY_ENDPOINT: Final = TEXT_ENDPOINTS | {
+    "embeddings",
+    "responses",
+    "messages",
+    "messages/count_tokens",
+}
 
 
 class StartedAt(StrEnum):
@@ -56,7 +65,7 @@ class Adapter:
     metrics_path: str | None = None
     template_path: str | None = None  # renders messages and tools, as text or as token ids
     metrics: MetricNames = field(default_factory=MetricNames)
-    endpoints: frozenset[str] = frozenset({"chat/completions", "completions"})
+    endpoints: frozenset[str] = TEXT_ENDPOINTS
     body_extras: Mapping[str, object] = field(default_factory=dict)  # into every body
     needs_max_tokens: bool = False  # generates to the end of its context when none is given
     closes_after_stream: bool = False  # announces keep-alive, yet closes the socket after a stream

@@ -9,7 +9,13 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from gateway.replicas.adapters.adapter import Adapter, MetricNames, Sharing, StartedAt
+from gateway.replicas.adapters.adapter import (
+    EVERY_ENDPOINT,
+    Adapter,
+    MetricNames,
+    Sharing,
+    StartedAt,
+)
 
 LLAMACPP = Adapter(
     kind="llamacpp",
@@ -21,16 +27,7 @@ LLAMACPP = Adapter(
         waiting=("llamacpp:requests_deferred",),
         prompt_tokens=("llamacpp:prompt_tokens_total",),
     ),
-    endpoints=frozenset(
-        {
-            "chat/completions",
-            "completions",
-            "embeddings",
-            "responses",
-            "messages",
-            "messages/count_tokens",
-        }
-    ),
+    endpoints=EVERY_ENDPOINT,
     body_extras=MappingProxyType({"timings_per_token": True}),
     needs_max_tokens=True,
     closes_after_stream=True,

@@ -10,7 +10,14 @@ from __future__ import annotations
 from dataclasses import replace
 from types import MappingProxyType
 
-from gateway.replicas.adapters.adapter import Adapter, MetricNames, Priority, Sharing, StartedAt
+from gateway.replicas.adapters.adapter import (
+    EVERY_ENDPOINT,
+    Adapter,
+    MetricNames,
+    Priority,
+    Sharing,
+    StartedAt,
+)
 
 VLLM = Adapter(
     kind="vllm",
@@ -24,16 +31,7 @@ VLLM = Adapter(
         preemptions=("vllm:num_preemptions_total",),
         prompt_tokens=("vllm:prompt_tokens_total",),
     ),
-    endpoints=frozenset(
-        {
-            "chat/completions",
-            "completions",
-            "embeddings",
-            "responses",
-            "messages",
-            "messages/count_tokens",
-        }
-    ),
+    endpoints=EVERY_ENDPOINT,
     body_extras=MappingProxyType({"stream_options": {"continuous_usage_stats": True}}),
     started_at=StartedAt.FIRST_EVENT,
     sharing=Sharing.BLOCKS,
@@ -47,14 +45,4 @@ SIMULATED = replace(
     title="simulated replica",
     template_path=None,
     body_extras=MappingProxyType({}),
-    endpoints=frozenset(
-        {
-            "chat/completions",
-            "completions",
-            "embeddings",
-            "responses",
-            "messages",
-            "messages/count_tokens",
-        }
-    ),
 )

@@ -12,12 +12,9 @@ from typing import Any
 import msgspec
 import pydantic_core
 
-from gateway.core.errors import UpstreamError
-from gateway.core.reasons import Reason
-from gateway.wire.answers import MAX_ANSWER_BYTES
-from gateway.wire.chunks import Garbled, decode_json
+from gateway.wire.answers.gathered import Gathering
+from gateway.wire.answers.merging import Merged
 from gateway.wire.dialect import Frame
-from gateway.wire.merging import Merged
 
 _INPUT_PIECES = "partial_json"
 
@@ -37,16 +34,12 @@ class MessageAggregator:
         }
         self._usage: dict[str, Any] = {"input_tokens": 0, "output_tokens": 0}
         self._blocks: dict[int, Merged] = {}
-        self._size_bytes = 0
+        self._gathering = Gathering()
 
     def feed(self, frame: Frame) -> None:
-        if frame.data is None or not frame.data.startswith(b"{"):
+        event = self._gathering.event(frame)
+        if event is None:
             return
-        self._size_bytes += len(frame.data)
-        if self._size_bytes > MAX_ANSWER_BYTES:
-            message = "The replica's answer is larger than the gateway holds."
-            raise UpstreamError(Reason.UPSTREAM_ERROR, message, retryable=False)
-        event = _decoded(frame.data)
         match event.get("type") or frame.event:
             case "message_start":
                 self._started(_object(event.get("message")))
@@ -104,13 +97,3 @@ def _input(text: str) -> dict[str, Any]:
 
 def _object(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
-
-
-def _decoded(data: bytes) -> dict[str, Any]:
-    """``StreamReader.facts`` has seen that it is an object; the whole may still be unreadable."""
-    try:
-        event: dict[str, Any] = decode_json(data)
-    except Garbled:
-        message = "The replica sent an event that is not a JSON object."
-        raise UpstreamError(Reason.UPSTREAM_ERROR, message) from None
-    return event

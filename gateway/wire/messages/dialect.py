@@ -13,7 +13,8 @@ from typing import Any, Final
 import msgspec
 
 from gateway.core.errors import CallError
-from gateway.wire.body import check_refused, decode_object, invalid, known_fields
+from gateway.wire.answers.sse import SseSplitter
+from gateway.wire.body import accepted, invalid
 from gateway.wire.dialect import BodyBounds, ParsedBody, Rewrite
 from gateway.wire.headers import EVENT_STREAM
 from gateway.wire.messages import errors
@@ -21,7 +22,7 @@ from gateway.wire.messages.aggregator import MessageAggregator
 from gateway.wire.messages.fields import NEEDED, Block, CountedFields, MessagesFields
 from gateway.wire.messages.prompt_size import prompt_text
 from gateway.wire.messages.reader import MessagesStreamReader
-from gateway.wire.sse import SseSplitter
+from gateway.wire.upstream_request import write_own_fields
 
 _OF_OTHER_STREAMS: Final = ("stream_options", "timings_per_token")
 
@@ -40,10 +41,7 @@ class MessagesDialect:
     def upstream_body(self, parsed: ParsedBody, rewrite: Rewrite) -> bytes:
         extras = {k: v for k, v in rewrite.extras.items() if k not in _OF_OTHER_STREAMS}
         body = {**parsed.body, **extras, "model": rewrite.upstream_model, "stream": True}
-        for name, value in (("cache_salt", rewrite.cache_salt), ("priority", rewrite.priority)):
-            body.pop(name, None)  # the gateway's own fields, whatever the caller wrote
-            if value is not None:
-                body[name] = value
+        write_own_fields(body, rewrite)
         return msgspec.json.encode(body)
 
     def splitter(self) -> SseSplitter:
@@ -63,9 +61,7 @@ class MessagesDialect:
 
 
 def _parse(raw: bytes, bounds: BodyBounds) -> ParsedBody:
-    body = decode_object(raw, bounds)
-    check_refused(body)
-    known = known_fields(body, MessagesFields)
+    body, known = accepted(raw, bounds, MessagesFields)
     metadata = known.metadata
     return _parsed(
         body,
@@ -81,9 +77,7 @@ def _parse(raw: bytes, bounds: BodyBounds) -> ParsedBody:
 
 def _parse_counted(raw: bytes, bounds: BodyBounds) -> ParsedBody:
     """Fields that only a generation has are not looked at; nothing is generated."""
-    body = decode_object(raw, bounds)
-    check_refused(body)
-    known = known_fields(body, CountedFields)
+    body, known = accepted(raw, bounds, CountedFields)
     return _parsed(body, known, n=0, stream=False, max_output_tokens=None, size_bytes=len(raw))
 
 

@@ -1,19 +1,18 @@
 """What does the JSON of one event of a Messages stream say, of the few members that the gateway
 must know?
 
-What does not fit the types is read again without them, so that an odd member is never an error;
-what is not JSON, or no object, is ``Garbled``. The type stands inside the data; the event's name
-only repeats it.
+The type stands inside the data; the event's name only repeats it. Of an odd event each member that
+fits its type counts.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from gateway.core.dispatch.effects import Usage
-from gateway.wire.chunks import Count, Garbled, decode_json, fitting
+from gateway.wire.answers.events import Count, event_decoder, fitting, raw_of
 
 
 class ReportedUsage(msgspec.Struct, gc=False):
@@ -76,32 +75,16 @@ class Event(msgspec.Struct, gc=False):
     error: msgspec.Raw = msgspec.Raw()
 
 
-_DECODER = msgspec.json.Decoder(Event)
-
-
-def decode_event(data: bytes) -> Event:
-    """Raises Garbled."""
-    try:
-        return _DECODER.decode(data)
-    except msgspec.ValidationError:
-        return _untyped(data)
-    except (msgspec.DecodeError, RecursionError):
-        raise Garbled from None
-
-
-def _untyped(data: bytes) -> Event:
-    told = decode_json(data)
-    if not isinstance(told, dict):
-        raise Garbled
+def _untyped(told: dict[str, Any]) -> Event:
     message = told.get("message")
     usage = message.get("usage") if isinstance(message, dict) else None
     return Event(
-        type=_word(told.get("type")),
+        type=fitting(told.get("type"), str),
         delta=_members(told.get("delta"), Delta),
         content_block=_members(told.get("content_block"), ContentBlock),
         message=StartedMessage(_members(usage, ReportedUsage)),
         usage=_members(told.get("usage"), ReportedUsage),
-        error=msgspec.Raw(msgspec.json.encode(told["error"])) if "error" in told else msgspec.Raw(),
+        error=raw_of(told.get("error")),
     )
 
 
@@ -117,5 +100,4 @@ def _members(value: Any, shape: type[msgspec.Struct]) -> Any:
     return fitting(kept, shape)
 
 
-def _word(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
+decode_event: Final = event_decoder(Event, _untyped)

@@ -12,9 +12,16 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from gateway.wire.request_fields import MAX_MESSAGES, Cap, Name, Share, ShortText, StopText
+from gateway.wire.request_fields import (
+    MAX_INT32,
+    MAX_MESSAGES,
+    Cap,
+    Name,
+    Share,
+    ShortText,
+    StopText,
+)
 
-_MAX_INT32: Final = 2**31 - 1
 LEAST_THINKING_TOKENS: Final = 1_024
 
 Type = Annotated[str, Meta(min_length=1, max_length=128)]
@@ -73,7 +80,7 @@ class ToolChoice(msgspec.Struct):
 
 class Thinking(msgspec.Struct):
     type: Literal["enabled", "disabled", "adaptive"]
-    budget_tokens: Annotated[int, Meta(ge=LEAST_THINKING_TOKENS, le=_MAX_INT32)] | None = None
+    budget_tokens: Annotated[int, Meta(ge=LEAST_THINKING_TOKENS, le=MAX_INT32)] | None = None
 
 
 class Metadata(msgspec.Struct):
@@ -97,6 +104,6 @@ class MessagesFields(CountedFields, kw_only=True):
     stop_sequences: Annotated[list[StopText], Meta(max_length=64)] | None = None
     temperature: Annotated[float, Meta(ge=0, le=1)] | None = None
     top_p: Share | None = None
-    top_k: Annotated[int, Meta(ge=0, le=_MAX_INT32)] | None = None
+    top_k: Annotated[int, Meta(ge=0, le=MAX_INT32)] | None = None
     metadata: Metadata | None = None
     service_tier: Literal["auto", "standard_only"] | None = None

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from gateway.core.errors import UpstreamError
 from gateway.replicas.upstream_errors import error_for_status
-from gateway.wire.chunks import Garbled, decode_json
-from gateway.wire.hidden_errors import status_in
+from gateway.wire.answers.events import Garbled, decode_json
+from gateway.wire.answers.hidden_errors import status_in
 
 STATUSES: Final = {
     "invalid_request_error": 400,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.wire.prompt_text import PromptText
+from gateway.wire.prompt.text import PromptText
 
 _WORDS = ("text", "thinking", "title", "context", "name")
 

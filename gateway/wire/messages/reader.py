@@ -18,14 +18,13 @@ from typing import Final
 from gateway.core.dispatch.effects import Usage
 from gateway.core.errors import UpstreamError
 from gateway.core.reasons import Reason
-from gateway.wire.chunks import Garbled, says
+from gateway.wire.answers.events import NOT_AN_OBJECT, Garbled, says
+from gateway.wire.answers.hidden_errors import error_without_data
 from gateway.wire.dialect import Frame, FrameFacts
 from gateway.wire.messages.events import ContentBlock, Delta, Event, ReportedUsage, decode_event
 from gateway.wire.messages.hidden_errors import error_in
 
-_NOT_SSE: Final = (b"<", b"{", b"[")
 _THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
-_GARBLED: Final = "The replica sent an event that is not a JSON object."
 
 
 class MessagesStreamReader:
@@ -49,11 +48,12 @@ class MessagesStreamReader:
         if self._is_done:
             return FrameFacts(b"", tokens=self._tokens)
         if frame.data is None or not frame.data.strip():
-            return self._without_data(frame)
+            error = error_without_data(frame)
+            return self._error(error) if error else FrameFacts(frame.raw, tokens=self._tokens)
         try:
             event = decode_event(frame.data)
         except Garbled:
-            return self._failed(_GARBLED)
+            return self._error(UpstreamError(Reason.UPSTREAM_ERROR, NOT_AN_OBJECT))
         kind = event.type or frame.event
         if kind == "error" or frame.event == "error" or says(event.error):
             return self._error(error_in(frame.data))
@@ -101,16 +101,6 @@ class MessagesStreamReader:
             message = "The replica ended its message without a reason."
             return self._error(UpstreamError(Reason.UPSTREAM_INCOMPLETE, message))
         return FrameFacts(frame.raw, is_done=True, tokens=self._tokens)
-
-    def _without_data(self, frame: Frame) -> FrameFacts:
-        if frame.event == "error":
-            return self._failed("The replica sent an error.")
-        if frame.data is None and not frame.is_comment and frame.raw.lstrip().startswith(_NOT_SSE):
-            return self._failed("The replica's answer is not an event stream.")
-        return FrameFacts(frame.raw, tokens=self._tokens)
-
-    def _failed(self, message: str) -> FrameFacts:
-        return self._error(UpstreamError(Reason.UPSTREAM_ERROR, message))
 
     def _error(self, error: UpstreamError) -> FrameFacts:
         return FrameFacts(b"", error=error, tokens=self._tokens)

@@ -10,7 +10,7 @@ import msgspec
 
 from gateway.core.errors import UpstreamError
 from gateway.core.reasons import Reason
-from gateway.wire.chunks import Garbled, decode_json
+from gateway.wire.answers.events import NOT_AN_OBJECT, Garbled, decode_json
 from gateway.wire.dialect import Frame
 from gateway.wire.responses.reader import ENDS
 
@@ -41,8 +41,7 @@ class ResponseAggregator:
                 decode_json(event.response)  # the whole of it must be readable to a client
                 self._response = bytes(event.response)
         except (Garbled, msgspec.DecodeError, RecursionError):
-            message = "The replica sent an event that is not a JSON object."
-            raise UpstreamError(Reason.UPSTREAM_ERROR, message) from None
+            raise UpstreamError(Reason.UPSTREAM_ERROR, NOT_AN_OBJECT) from None
 
     def result(self, *, service_tier: str | None = None) -> bytes:
         """As it came, but for the tier."""

@@ -13,7 +13,8 @@ import msgspec
 
 from gateway.core.errors import CallError
 from gateway.wire import errors
-from gateway.wire.body import check_refused, decode_object, known_fields
+from gateway.wire.answers.sse import SseSplitter
+from gateway.wire.body import accepted
 from gateway.wire.dialect import BodyBounds, ParsedBody, Rewrite
 from gateway.wire.headers import EVENT_STREAM
 from gateway.wire.request_fields import largest_cap
@@ -21,8 +22,7 @@ from gateway.wire.responses.aggregator import ResponseAggregator
 from gateway.wire.responses.fields import ResponsesFields, check_stateless
 from gateway.wire.responses.prompt_size import prompt_text
 from gateway.wire.responses.reader import ResponsesStreamReader
-from gateway.wire.sse import SseSplitter
-from gateway.wire.upstream_request import put
+from gateway.wire.upstream_request import write_own_fields
 
 MAX_FRAME_BYTES: Final = 16 * 1024 * 1024  # events tell the request back, the last one the answer
 _OF_OTHER_STREAMS: Final = ("stream_options",)
@@ -36,9 +36,7 @@ class ResponsesDialect:
     accept: str = EVENT_STREAM
 
     def parse(self, raw: bytes, bounds: BodyBounds) -> ParsedBody:
-        body = decode_object(raw, bounds)
-        check_refused(body)
-        known = known_fields(body, ResponsesFields)
+        body, known = accepted(raw, bounds, ResponsesFields)
         check_stateless(known)
         text = prompt_text(body)
         return ParsedBody(
@@ -62,8 +60,7 @@ class ResponsesDialect:
         extras = {k: v for k, v in rewrite.extras.items() if k not in _OF_OTHER_STREAMS}
         body = {**parsed.body, **extras, "model": rewrite.upstream_model}
         body.update(stream=True, store=False)
-        put(body, "cache_salt", rewrite.cache_salt)
-        put(body, "priority", rewrite.priority)
+        write_own_fields(body, rewrite)
         if rewrite.max_tokens_if_absent is not None and body.get("max_output_tokens") is None:
             body["max_output_tokens"] = parsed.max_output_tokens or rewrite.max_tokens_if_absent
         return msgspec.json.encode(body)

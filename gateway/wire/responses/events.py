@@ -1,18 +1,17 @@
 """What does the JSON of one event say, of the few fields that the gateway must know?
 
-The typed decode skips the rest, and with it the request that a server tells back in its first and
-last events. What does not fit the types is read again without types, so that an odd field is
-never an error; what is not JSON, or no object, is ``Garbled``.
+The rest is skipped, and with it the request that a server tells back in its first and last events.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from gateway.core.dispatch.effects import Usage
-from gateway.wire.chunks import Count, Garbled, PromptDetails, Timings, decode_json, fitting
+from gateway.wire.answers.chunks import PromptDetails, Timings
+from gateway.wire.answers.events import Count, event_decoder, fitting, raw_of, text_of
 
 
 class ReportedUsage(msgspec.Struct, gc=False):
@@ -48,31 +47,15 @@ class Event(msgspec.Struct, gc=False):
     error: msgspec.Raw = msgspec.Raw()
 
 
-_DECODER = msgspec.json.Decoder(Event)
-
-
-def decode_event(data: bytes) -> Event:
-    """Raises Garbled."""
-    try:
-        return _DECODER.decode(data)
-    except msgspec.ValidationError:
-        return _untyped(data)
-    except (msgspec.DecodeError, RecursionError):
-        raise Garbled from None
-
-
-def _untyped(data: bytes) -> Event:
-    event = decode_json(data)
-    if not isinstance(event, dict):
-        raise Garbled
-    delta, response = event.get("delta"), event.get("response")
+def _untyped(event: dict[str, Any]) -> Event:
+    response = event.get("response")
     return Event(
         type=fitting(event.get("type"), str),
         sequence_number=fitting(event.get("sequence_number"), Count),
-        delta=delta if isinstance(delta, str) else _json(delta) if delta else None,
+        delta=text_of(event.get("delta")),
         response=_response(response) if isinstance(response, dict) else None,
         timings=fitting(event.get("timings"), Timings),
-        error=_raw(event.get("error")),
+        error=raw_of(event.get("error")),
     )
 
 
@@ -81,13 +64,8 @@ def _response(response: dict[str, Any]) -> Response:
         status=fitting(response.get("status"), str),
         usage=fitting(response.get("usage"), ReportedUsage),
         incomplete_details=fitting(response.get("incomplete_details"), IncompleteDetails),
-        error=_raw(response.get("error")),
+        error=raw_of(response.get("error")),
     )
 
 
-def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
-
-
-def _raw(value: Any) -> msgspec.Raw:
-    return msgspec.Raw(msgspec.json.encode(value)) if value is not None else msgspec.Raw()
+decode_event: Final = event_decoder(Event, _untyped)

@@ -12,8 +12,8 @@ import msgspec
 
 from gateway.core.errors import UpstreamError
 from gateway.replicas.upstream_errors import error_for_status
-from gateway.wire.chunks import decode_json
-from gateway.wire.hidden_errors import status_in
+from gateway.wire.answers.events import decode_json
+from gateway.wire.answers.hidden_errors import status_in
 
 _STATUSES: Final = {
     "server_error": 500,

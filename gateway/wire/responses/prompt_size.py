@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from gateway.wire.prompt_text import PromptText
+from gateway.wire.prompt.text import PromptText
 
 _OF_PARTS: Final = frozenset({"content", "output", "summary"})
 _TEXTS: Final = ("text", "refusal")

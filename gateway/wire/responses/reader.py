@@ -23,9 +23,10 @@ import msgspec
 from gateway.core.dispatch.effects import Usage
 from gateway.core.errors import UpstreamError
 from gateway.core.reasons import Reason
-from gateway.wire.chunks import Garbled, decode_chunk, says
+from gateway.wire.answers.chunks import decode_chunk
+from gateway.wire.answers.events import NOT_AN_OBJECT, Garbled, says
+from gateway.wire.answers.hidden_errors import error_in, error_without_data
 from gateway.wire.dialect import Frame, FrameFacts
-from gateway.wire.hidden_errors import error_in
 from gateway.wire.responses.events import Event, Response, decode_event
 from gateway.wire.responses.hidden_errors import error_of_event, error_of_response
 
@@ -36,7 +37,6 @@ ENDS: Final = frozenset({"response.completed", "response.incomplete"})
 _FAILURES: Final = frozenset({"response.failed", "response.cancelled"})
 _THOUGHT: Final = "response.reasoning"
 _OWN: Final = "response."
-_NOT_SSE: Final = (b"<", b"{", b"[")
 
 
 class ResponsesStreamReader:
@@ -61,14 +61,15 @@ class ResponsesStreamReader:
         if self._is_done:
             return self._relayed(b"")
         if frame.data is None or not frame.data.strip():
-            return self._without_data(frame)
+            error = error_without_data(frame)
+            return self._error(error) if error else self._relayed(frame.raw)
         if frame.data.strip() == b"[DONE]":
             return self._incomplete()
         try:
             event = decode_event(frame.data)
             error = _failure(frame, event)
         except Garbled:
-            return self._failed("The replica sent an event that is not a JSON object.")
+            return self._failed(NOT_AN_OBJECT)
         return self._error(error) if error is not None else self._event(frame, event)
 
     def _event(self, frame: Frame, event: Event) -> FrameFacts:
@@ -111,13 +112,6 @@ class ResponsesStreamReader:
             self._tokens = max(self._tokens, running)
         else:
             self._tokens += has_content
-
-    def _without_data(self, frame: Frame) -> FrameFacts:
-        if frame.event == "error":
-            return self._failed("The replica sent an error.")
-        if frame.data is None and not frame.is_comment and frame.raw.lstrip().startswith(_NOT_SSE):
-            return self._failed("The replica's answer is not an event stream.")
-        return self._relayed(frame.raw)
 
     def _relayed(self, raw: bytes) -> FrameFacts:
         return FrameFacts(raw, tokens=self._tokens, next_event=self._next_event)

@@ -13,7 +13,7 @@ from gateway.pipeline.delivery import MAX_OPEN_BYTES
 from tests.fakes import scripts
 from tests.fakes.data_plane import MODEL, POOL, Answer, House
 from tests.fakes.scripts import Cut, Hang, Script, Send, Wait
-from tests.wire.responses import WHOLE, closing, named, opening, response, text_delta
+from tests.wire.responses.streams import WHOLE, closing, named, opening, response, text_delta
 
 PATH = "/v1/responses"
 RAW = b"".join(WHOLE)

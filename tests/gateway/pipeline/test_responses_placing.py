@@ -13,7 +13,7 @@ from gateway.pipeline.flow import Lease
 from tests.fakes.data_plane import MODEL, POOL, House, limit, tenant
 from tests.fakes.scripts import Hang, Wait
 from tests.gateway.pipeline.test_responses import PATH, respond, run, said
-from tests.wire.responses import WHOLE
+from tests.wire.responses.streams import WHOLE
 
 
 def test_limits_hold_as_in_chat(in_house: Any) -> None:

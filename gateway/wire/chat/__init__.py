@@ -1,0 +1,1 @@
+"""The OpenAI text dialect: ``chat/completions`` and ``completions``."""

@@ -1,0 +1,183 @@
+"""What does each event of an OpenAI stream mean, and is the stream complete?
+
+One reader per attempt; chat and completions share it. Content is non-empty text, reasoning, a tool
+call, a refusal or audio; a role-only chunk, an empty delta, a comment or prompt progress is not. A
+stream is complete when every choice has a finish reason and ``[DONE]`` came; ``[DONE]`` before that
+is an error, and inside a text it is text.
+
+Output tokens are counted per choice: the replica's running count (``timings.predicted_n``, or the
+usage of a content event) where it sends one, else one per content event.
+
+Relayed bytes are the replica's own, with two exceptions, both of what only the gateway asked for:
+the usage event and prompt-progress events are left out, and so is the running usage inside content
+events (clients add it up). ``timings`` stay: clients ignore what they do not know.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gateway.core.dispatch.effects import Usage
+from gateway.core.errors import UpstreamError
+from gateway.core.reasons import Reason
+from gateway.wire.answers.chunks import Choice, Chunk, decode_chunk
+from gateway.wire.answers.events import NOT_AN_OBJECT, Garbled, says
+from gateway.wire.answers.hidden_errors import error_in, error_without_data
+from gateway.wire.chat.usage_tally import UsageTally
+from gateway.wire.dialect import Frame, FrameFacts, ParsedBody, Rewrite
+
+_USAGE: Final = re.compile(rb',\s*"usage"\s*:\s*\{(?:[^{}]|\{[^{}]*\})*\}(?=\s*[,}])')
+
+
+class OpenAiStreamReader:
+    """Implements StreamReader."""
+
+    def __init__(self, parsed: ParsedBody, rewrite: Rewrite) -> None:
+        self._choices = parsed.n
+        self._wants_usage = parsed.include_usage
+        self._wants_progress = bool(parsed.body.get("return_progress"))
+        self._cuts_running_usage = _asks_running_usage(rewrite.extras) and not (
+            _asks_running_usage(parsed.body)
+        )
+        self._tally = UsageTally(parsed)
+        self._counts: dict[int, int] = {}
+        self._reported: set[int] = set()
+        self._finished: set[int] = set()
+        self._is_done = False
+        self._tokens = 0
+        self.usage: Usage | None = None
+        self.finish_reason: str | None = None
+
+    @property
+    def tokens(self) -> int:
+        return self._tokens
+
+    def is_complete(self, *, needs_done: bool = True) -> bool:
+        return len(self._finished) >= self._choices and (self._is_done or not needs_done)
+
+    def facts(self, frame: Frame) -> FrameFacts:
+        if self._is_done:
+            return FrameFacts(b"", tokens=self._tokens)
+        if frame.data is None or frame.event == "error":
+            error = _error_event(frame) if frame.event == "error" else error_without_data(frame)
+            return self._error(error) if error else FrameFacts(frame.raw, tokens=self._tokens)
+        if frame.data == b"[DONE]" or frame.data.strip() == b"[DONE]":
+            return self._done(frame)
+        if not frame.data.strip():
+            return FrameFacts(frame.raw, tokens=self._tokens)
+        try:
+            chunk = decode_chunk(frame.data)
+            error = error_in(chunk, frame.data)
+        except Garbled:
+            return self._error(UpstreamError(Reason.UPSTREAM_ERROR, NOT_AN_OBJECT))
+        return self._error(error) if error else self._chunk(frame, chunk)
+
+    def _done(self, frame: Frame) -> FrameFacts:
+        self._is_done = True
+        if not self.is_complete():
+            message = "The replica ended its stream before every choice had finished."
+            return self._error(UpstreamError(Reason.UPSTREAM_INCOMPLETE, message))
+        return FrameFacts(frame.raw, is_done=True, tokens=self._tokens)
+
+    def _error(self, error: UpstreamError) -> FrameFacts:
+        return FrameFacts(b"", error=error, tokens=self._tokens)
+
+    def _chunk(self, frame: Frame, chunk: Chunk) -> FrameFacts:
+        if not chunk.choices:
+            return self._without_choices(frame, chunk)
+        has_content = is_visible = False
+        finish_reason: str | None = None
+        for choice in chunk.choices:
+            shown, thought = _content(choice)
+            has_content = has_content or shown or thought
+            is_visible = is_visible or shown
+            self._count(choice.index, 1 if shown or thought else 0, chunk)
+            if choice.finish_reason:
+                finish_reason = self.finish_reason = choice.finish_reason
+                self._finished.add(choice.index)
+        progress = not (has_content or finish_reason) and says(chunk.prompt_progress)
+        hidden = progress and not self._wants_progress
+        return FrameFacts(
+            relay=b"" if hidden else self._relay(frame, chunk),
+            has_content=has_content,
+            is_reasoning_only=has_content and not is_visible,
+            finish_reason=finish_reason,
+            usage=self._final_usage(chunk, in_finish=True) if finish_reason else None,
+            tokens=self._tokens,
+            gateway_only=hidden,
+            progress_only=progress,
+        )
+
+    def _without_choices(self, frame: Frame, chunk: Chunk) -> FrameFacts:
+        """The usage event at the end, prompt progress, or something of the vendor's."""
+        progress = says(chunk.prompt_progress)
+        hidden = (chunk.usage is not None and not self._wants_usage) or (
+            progress and not self._wants_progress
+        )
+        return FrameFacts(
+            relay=b"" if hidden else frame.raw,
+            usage=self._final_usage(chunk, in_finish=False),
+            tokens=self._tokens,
+            gateway_only=hidden,
+            progress_only=progress,
+        )
+
+    def _relay(self, frame: Frame, chunk: Chunk) -> bytes:
+        cuts = self._cuts_running_usage and chunk.usage is not None
+        return _USAGE.sub(b"", frame.raw) if cuts else frame.raw
+
+    def _final_usage(self, chunk: Chunk, *, in_finish: bool) -> Usage | None:
+        """Of the whole call: known once every choice has finished."""
+        if chunk.usage is None:
+            return None
+        self._tally.add(chunk.usage.as_usage(), in_finish=in_finish)
+        total = self._tally.total()
+        if total is None or len(self._finished) < self._choices:
+            return None
+        self.usage, self._tokens = total, total.output_tokens
+        return total
+
+    def _count(self, index: int, events: int, chunk: Chunk) -> None:
+        reported = _running_count(chunk)
+        old = self._counts.get(index, 0)
+        if reported is not None:
+            self._reported.add(index)
+            new = max(old, reported)
+        elif index in self._reported:
+            new = old
+        else:
+            new = old + events
+        self._counts[index] = new
+        self._tokens += new - old
+
+
+def _content(choice: Choice) -> tuple[bool, bool]:
+    """Whether there is something to show, and whether there is reasoning."""
+    delta = choice.delta
+    if delta is None:
+        return bool(choice.text), False
+    thought = bool(delta.reasoning_content or delta.reasoning)
+    shown = bool(delta.content or delta.refusal)
+    return shown or any(map(says, (delta.tool_calls, delta.function_call, delta.audio))), thought
+
+
+def _running_count(chunk: Chunk) -> int | None:
+    """Output tokens of this event's choice so far, where the replica tells."""
+    if chunk.timings is not None and chunk.timings.predicted_n is not None:
+        return chunk.timings.predicted_n
+    return chunk.usage.completion_tokens if chunk.usage is not None else None
+
+
+def _asks_running_usage(body: Mapping[str, Any]) -> bool:
+    return bool((body.get("stream_options") or {}).get("continuous_usage_stats"))
+
+
+def _error_event(frame: Frame) -> UpstreamError | None:
+    data = frame.data or b""
+    try:
+        hidden = error_in(decode_chunk(data), data)
+    except Garbled:
+        hidden = None
+    return hidden or error_without_data(frame)

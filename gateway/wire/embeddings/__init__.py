@@ -1,0 +1,1 @@
+"""The OpenAI dialect of ``embeddings``: nothing is generated, nothing is streamed."""

@@ -1,0 +1,18 @@
+"""The answer is one piece already: it goes to the caller as it came."""
+
+from __future__ import annotations
+
+from gateway.wire.dialect import Frame
+
+
+class EmbeddingsAggregator:
+    """Implements Aggregator. The API has no place for a service tier in its answer."""
+
+    def __init__(self) -> None:
+        self._answer = b""
+
+    def feed(self, frame: Frame) -> None:
+        self._answer = frame.raw
+
+    def result(self, *, service_tier: str | None = None) -> bytes:
+        return self._answer
