@@ -33,12 +33,17 @@ def _path(body: Any) -> str | None:
     while left:
         path, value = left.pop()
         if isinstance(value, str) and _LONE.search(value):
-            return path[:_PATH_CHARACTERS]
+            return path
         if isinstance(value, dict):
             if any(_LONE.search(name) for name in value):
-                return path[:_PATH_CHARACTERS]
-            below = [(f"{path}.{name}" if path else name, one) for name, one in value.items()]
-            left += reversed(below)
+                return path
+            dot = "." if path else ""
+            left += reversed([(_below(path, dot, name), one) for name, one in value.items()])
         elif isinstance(value, list):
-            left += reversed([(f"{path}[{place}]", one) for place, one in enumerate(value)])
+            left += reversed([(_below(path, f"[{n}]"), one) for n, one in enumerate(value)])
     return None
+
+
+def _below(path: str, *parts: str) -> str:
+    """Cut at once: a name may be as long as the body, and is in the path of all that it holds."""
+    return "".join((path, *(part[:_PATH_CHARACTERS] for part in parts)))[:_PATH_CHARACTERS]

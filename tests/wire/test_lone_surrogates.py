@@ -44,3 +44,9 @@ def test_a_name_that_has_one_is_not_repeated() -> None:
 def test_what_is_no_json_either_has_no_field() -> None:
     assert field_with_lone_surrogate(rb'{"a":"\ud800"') is None
     assert field_with_lone_surrogate(b"[" * 100_000 + rb'"\ud800"') is None
+
+
+def test_a_path_is_cut_where_names_are_long() -> None:
+    long = "x" * 100_000
+    field = field_with_lone_surrogate(f'{{"{long}":{{"{long}":["\\ud800"]}}}}'.encode())
+    assert field == "x" * 200
