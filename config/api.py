@@ -12,6 +12,7 @@ from ninja.openapi.schema import OpenAPISchema
 from config.inference_paths import INFERENCE_PATHS, STREAMED_PATHS
 from gateway.api import router as gateway
 from tenants.api import router as tenants
+from tenants.control.problems import tell_problems
 from workers.api import router as workers
 from workers.api import tell_refusals
 
@@ -37,4 +38,5 @@ api = ControlApi(
 api.add_router("/api/v1", tenants)
 api.add_router("/api/v1", gateway)
 api.add_router("/v1", workers)
+tell_problems(api)
 tell_refusals(api)

@@ -23,7 +23,7 @@ with plain_exit():
     _django = cast(Application, get_asgi_application())  # loads the apps: before what follows
 
 from config.composition import Parts, Role, sockets, workers
-from config.web import Web, answer
+from config.web import Refused, Web, answer
 
 PROBES = frozenset(("/livez", "/readyz", "/healthz", "/health", "/metrics"))
 WORKERS = ("/v1/files", "/v1/batches")
@@ -47,7 +47,8 @@ class Fronts:
         scope["live"] = self.parts.live
         application = self._application(scope["type"], scope["path"])
         if application is None:
-            await answer(send, 404, f"Not served by a process of role {self._role}.")
+            text = f"Not served by a process of role {self._role}."
+            await answer(scope, send, Refused(404, text))
         else:
             await application(scope, receive, send)
 

@@ -20,8 +20,9 @@ def _refusals(overloaded: int = 503) -> dict[str, Any]:
     instead of 503."""
     by_status: dict[int, list[str]] = {}
     for reason, facts in REASONS.items():
-        status = overloaded if facts.status == 503 else facts.status
-        by_status.setdefault(status, []).append(f"`{reason}`: {facts.meaning}")
+        for status in filter(None, (facts.status, facts.dispatched_status)):
+            told = overloaded if status == 503 else status
+            by_status.setdefault(told, []).append(f"`{reason}`: {facts.meaning}")
     return {
         str(status): {"description": "\n\n".join(reasons)}
         for status, reasons in sorted(by_status.items())

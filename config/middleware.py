@@ -1,12 +1,17 @@
-"""What every page has that no library gives: a header, and an answer while the database is away."""
+"""What every page has that no library gives: a header, an answer while the database is away, and
+the control API's own words for what no operation of it answered.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import structlog
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
+
+from tenants.control.problems import problem_of_status
 
 log = structlog.get_logger(__name__)
 _POLICY = "camera=(), microphone=(), geolocation=(), payment=(), usb=()"
@@ -23,6 +28,30 @@ def permissions_policy(
         return response
 
     return middleware
+
+
+def api_problems(
+    get_response: Callable[[HttpRequest], HttpResponse],
+) -> Callable[[HttpRequest], HttpResponse]:
+    """Outermost: under ``/api`` every refusal is JSON of one shape, also of what does not exist."""
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        response = get_response(request)
+        is_json = response.get("Content-Type", "").startswith("application/json")
+        if response.status_code < 400 or is_json or not is_api(request.path):
+            return response
+        plain = response.get("Content-Type", "").startswith("text/plain")
+        words = response.content.decode().strip() if plain and response.status_code == 503 else ""
+        response.content = json.dumps(problem_of_status(response.status_code, words))
+        response["Content-Type"] = "application/json"
+        response["Content-Length"] = str(len(response.content))
+        return response
+
+    return middleware
+
+
+def is_api(path: str) -> bool:
+    return path == "/api" or path.startswith("/api/")
 
 
 class DatabaseAway:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from config.env import APPS, Shared, app_name, own_fields, shared_name
-from gateway.core.reasons import REASONS
+from gateway.core.reasons import REASONS, ReasonFacts
 from gateway.ledger.ledger import LedgerStats
 from gateway.metrics import Metrics
 from gateway.snapshot.parameters import PARAMETERS
@@ -73,8 +73,13 @@ def _plain(value: float) -> str:
 def _reasons() -> Iterable[str]:
     yield "\n## Reasons\n"
     yield "The error code, the header `x-fairway-reason`, the metric label and the ledger's word.\n"
-    rows = [(f"`{reason}`", str(facts.status), facts.meaning) for reason, facts in REASONS.items()]
+    rows = [(f"`{reason}`", _statuses(facts), facts.meaning) for reason, facts in REASONS.items()]
     yield table(("reason", "status", "meaning"), rows)
+
+
+def _statuses(facts: ReasonFacts) -> str:
+    later = facts.dispatched_status
+    return str(facts.status) if later is None else f"{facts.status}; {later} once dispatched"
 
 
 def _metrics() -> Iterable[str]:

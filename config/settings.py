@@ -48,6 +48,7 @@ INSTALLED_APPS = [
     "django_celery_beat",
 ]
 MIDDLEWARE = [
+    "config.middleware.api_problems",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",

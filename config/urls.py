@@ -8,6 +8,7 @@ from config.api import api
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("dashboard.urls")),
+    path("", include("workers.urls")),
     path("accounts/", include("allauth.urls")),
     path("", api.urls),
 ]

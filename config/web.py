@@ -11,13 +11,17 @@ PATIENCE_S only.
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import MutableMapping
+from dataclasses import dataclass
 from typing import Any
 
 import structlog
 
 from config.asgi_types import Application, Receive, Scope, Send
+from config.middleware import is_api
+from tenants.control.problems import problem_of_status
 
 log = structlog.get_logger(__name__)
 BODY_LIMIT_BYTES = 2_621_440
@@ -50,9 +54,9 @@ class Web:
             async with asyncio.timeout(BODY_TIMEOUT_S):
                 body = await read_body(scope, receive, BODY_LIMIT_BYTES)
         except BodyTooLarge:
-            await answer(send, 413, "The request body is larger than 2.5 MiB.")
+            await answer(scope, send, Refused(413, "The request body is larger than 2.5 MiB."))
         except TimeoutError:
-            await answer(send, 408, "The request body did not arrive in time.")
+            await answer(scope, send, Refused(408, "The request body did not arrive in time."))
         except ClientGone:
             return
         else:
@@ -64,7 +68,7 @@ class Web:
             async with asyncio.timeout(PATIENCE_S):
                 await self._places.acquire()
         except TimeoutError:
-            await answer(send, 503, "Pages are busy.", retry_after_s=RETRY_AFTER_S)
+            await answer(scope, send, Refused(503, "Pages are busy.", RETRY_AFTER_S))
             return
         page = _Page(self._places, send)
         view = asyncio.ensure_future(self._django(scope, receive, page.send))
@@ -74,7 +78,7 @@ class Web:
                 await page.begun_or_ended(view, VIEW_TIMEOUT_S)
             if not page.begun and not view.done():
                 page.closed = True
-                await answer(send, 503, "The page took too long.", retry_after_s=RETRY_AFTER_S)
+                await answer(scope, send, Refused(503, "The page took too long.", RETRY_AFTER_S))
             else:
                 await view
         finally:
@@ -158,17 +162,27 @@ def announced_bytes(scope: Scope) -> int:
     return 0
 
 
-async def answer(send: Send, status: int, text: str, *, retry_after_s: int | None = None) -> None:
-    """A plain answer that closes the connection, whose body may be only half read."""
-    body = (text + "\n").encode()
+@dataclass(frozen=True, slots=True)
+class Refused:
+    status: int
+    text: str
+    retry_after_s: int | None = None
+
+
+async def answer(scope: Scope, send: Send, refused: Refused) -> None:
+    """Closes the connection, whose body may be only half read. Plain text; JSON to the API."""
+    body, kind = f"{refused.text}\n".encode(), b"text/plain; charset=utf-8"
+    if is_api(scope["path"]):
+        body = json.dumps(problem_of_status(refused.status, refused.text)).encode()
+        kind = b"application/json"
     headers = [
-        (b"content-type", b"text/plain; charset=utf-8"),
+        (b"content-type", kind),
         (b"content-length", str(len(body)).encode()),
         (b"connection", b"close"),
     ]
-    if retry_after_s is not None:
-        headers.append((b"retry-after", str(retry_after_s).encode()))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
+    if refused.retry_after_s is not None:
+        headers.append((b"retry-after", str(refused.retry_after_s).encode()))
+    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 

@@ -203,7 +203,7 @@ def _layout(theme: Theme, drawn: list[Series], span: Span | None) -> dict[str, A
         "showlegend": False,
         "hovermode": "x unified",
         "hoverlabel": {"bgcolor": theme.panel, "bordercolor": theme.line},
-        "xaxis": axis | {"showgrid": False, "nticks": 5} | _time_axis(span),
+        "xaxis": axis | {"showgrid": False, "nticks": 5, "tickangle": 0} | _time_axis(span),
         "yaxis": axis | {"rangemode": "tozero", "nticks": 5},
         "uirevision": "kept",
     }

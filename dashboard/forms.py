@@ -31,9 +31,16 @@ EXPIRIES = {
     "365": "in a year",
 }
 
+WEIGHT_WORDS = f"Give a weight from {WEIGHT_MIN:g} to {WEIGHT_MAX:,.0f}."
+ZERO_WORDS = "With 0 a tenant would never be served while another waits: suspend it instead."
+
 
 class PolicyForm(forms.Form):
-    weight = forms.FloatField(min_value=WEIGHT_MIN, max_value=WEIGHT_MAX)
+    weight = forms.FloatField(
+        min_value=WEIGHT_MIN,
+        max_value=WEIGHT_MAX,
+        error_messages={"min_value": f"{WEIGHT_WORDS} {ZERO_WORDS}", "max_value": WEIGHT_WORDS},
+    )
     highest_class = forms.ChoiceField(choices=CLASSES)
     why = forms.CharField(max_length=TEXT_CHARACTERS)
     version = forms.IntegerField(min_value=1)

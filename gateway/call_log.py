@@ -10,6 +10,7 @@ from __future__ import annotations
 import structlog
 
 from gateway.core.events import CallEnded, Degraded, Event, ReplicaState, Restored
+from gateway.core.priority import label_of
 from gateway.core.records import CallRecord
 
 log = structlog.get_logger("fairway.call")
@@ -41,7 +42,7 @@ def line_of(record: CallRecord) -> dict[str, object]:
         "endpoint": record.endpoint,
         "model": record.model,
         "pool": record.pool,
-        "class": record.klass.label,
+        "class": label_of(record.klass),
         "stream": record.stream,
         "outcome": str(record.outcome),
         "reason": str(record.reason or ""),

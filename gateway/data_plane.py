@@ -23,6 +23,7 @@ from gateway.pipeline.life import INFERENCE, Pipeline
 from gateway.pipeline.reply import Reply
 from gateway.pipeline.telling import answer_headers, tell
 from gateway.pipeline.token_counting import COUNTING, TokenCounting
+from gateway.snapshot.values import Snapshot
 from gateway.wire import DIALECTS
 from gateway.wire.api_styles import ANTHROPIC, style_of
 from gateway.wire.dialect import Dialect
@@ -110,10 +111,15 @@ class DataPlane:
         models = usable_models(principal, snapshot)
         anthropic = "anthropic-version" in incoming.headers
         if not name:
-            return models_body([ListedModel(model) for model in models], anthropic=anthropic)
+            listed = [_listed(model, snapshot) for model in models]
+            return models_body(listed, anthropic=anthropic)
         if name not in models:
             raise Rejected(Reason.MODEL_NOT_FOUND, f"The model {name[:100]!r} does not exist.")
-        return model_body(ListedModel(name), anthropic=anthropic)
+        return model_body(_listed(name, snapshot), anthropic=anthropic)
+
+
+def _listed(name: str, snapshot: Snapshot) -> ListedModel:
+    return ListedModel(name, int(snapshot.aliases[name].created_at))
 
 
 def _dialect_of(path: str, headers: Mapping[str, str]) -> Dialect:

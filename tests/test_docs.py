@@ -9,6 +9,7 @@ import pytest
 
 from config import reference
 from config.env import APPS, own_fields
+from config.inference_paths import INFERENCE_PATHS
 from tests.source import ROOT
 
 DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
@@ -19,6 +20,15 @@ def test_the_reference_is_what_the_code_says() -> None:
     assert (ROOT / "docs" / "reference.md").read_text() == reference.page(), (
         "run: manage.py reference"
     )
+
+
+def test_a_deadline_that_passed_has_one_status_before_dispatch_and_another_after() -> None:
+    told = (ROOT / "docs" / "reference.md").read_text()
+    assert "| `deadline` | 429; 504 once dispatched |" in told
+    answers = INFERENCE_PATHS["/v1/chat/completions"]["post"]["responses"]
+    assert ["`deadline`" in answers[status]["description"] for status in ("429", "504")] == [
+        True
+    ] * 2
 
 
 @pytest.mark.parametrize("app", sorted(APPS))

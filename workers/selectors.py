@@ -68,6 +68,12 @@ def batches_of(tenant: str, wanted: Wanted) -> tuple[list[Batch], bool]:
     return _page(Batch.objects.filter(tenant=tenant), wanted, "batch_id")
 
 
+def recent_batches(tenant: str | None, most: int) -> list[Batch]:
+    """Running and ended, newest first; of every tenant where none is given."""
+    rows = Batch.objects.all() if tenant is None else Batch.objects.filter(tenant=tenant)
+    return list(rows.order_by("-created_at", "-batch_id")[:most])
+
+
 def room_of(tenant: str) -> Room:
     rows = StoredFile.objects.filter(tenant=tenant)
     return Room(rows.count(), rows.aggregate(size=Sum("size_bytes"))["size"] or 0)

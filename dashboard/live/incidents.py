@@ -1,11 +1,13 @@
 """Which calls were shed, limited or failed lately, and in which words were they told?
 
-Equal incidents (tenant, class, reason, pool, replica) are one entry with a count and the words of
-the newest. A caller that hung up is no incident. At most ``KEPT`` groups; the oldest give way.
+Equal incidents (tenant, class, reason, pool, replica) are one entry with a count, the words of the
+newest, and how many other messages there were; messages that differ in numbers only count as one.
+A caller that hung up is no incident. At most ``KEPT`` groups; the oldest give way.
 """
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -15,9 +17,11 @@ from gateway.core.reasons import Outcome, Reason
 from gateway.core.records import CallRecord
 
 KEPT = 200
+KEPT_WORDINGS = 50  # of one group
 NO_INCIDENT = {Reason.CLIENT_GONE, Reason.CANCELLED}
 
-Group = tuple[str, PriorityClass, Reason, str, str]
+_NUMBER = re.compile(r"\d[\d.,]*")
+Group = tuple[str, PriorityClass | None, Reason, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +29,7 @@ class Incident:
     """``times`` counts what the summaries listed; a second lists at most 50 calls."""
 
     tenant: str
-    klass: PriorityClass
+    klass: PriorityClass | None
     reason: Reason
     pool: str
     replica: str
@@ -36,6 +40,12 @@ class Incident:
     call_id: str
     message: str
     retry_after_s: float | None
+    wordings: frozenset[str] = frozenset()
+
+    @property
+    def others(self) -> int:
+        """Messages that say something else than the newest."""
+        return len(self.wordings) - 1
 
     @property
     def is_failure(self) -> bool:
@@ -72,7 +82,12 @@ class Incidents:
             call_id=record.call_id,
             message=record.message,
             retry_after_s=record.retry_after_s,
+            wordings=_with(known.wordings if known else frozenset(), record.message),
         )
 
     def newest_first(self) -> Iterator[Incident]:
         return reversed(self._groups.values())
+
+
+def _with(wordings: frozenset[str], message: str) -> frozenset[str]:
+    return wordings | {_NUMBER.sub("#", message)} if len(wordings) < KEPT_WORDINGS else wordings

@@ -9,12 +9,12 @@ from django import template
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from dashboard import figures, numbers, words
+from dashboard import audit_words, figures, numbers, words
 from dashboard.explain import Step
 from dashboard.live.facts import FleetFacts, Latency, PoolRow, TenantRow
 from dashboard.quota import CreditUse, LimitState
 from gateway.core.events import BatchSecond, ReplicaSecond
-from gateway.core.priority import PriorityClass
+from gateway.core.priority import PriorityClass, label_of
 from gateway.core.reasons import REASONS, Reason
 from tenants.actors import ActorKind
 from tenants.models import AuditEntry
@@ -29,6 +29,7 @@ OUTCOMES = {"completed": "ok", "failed": "bad", "aborted": "idle"} | dict.fromke
 
 for name in ("duration", "count", "percent", "plain"):
     register.filter(name, getattr(numbers, name))
+register.filter("changes", audit_words.changes)
 register.filter("fleet_sentence", words.fleet_sentence)
 register.filter("tenant_sentence", words.tenant_sentence)
 register.filter("degraded_words", words.degraded_words)
@@ -49,8 +50,8 @@ def latency(value: Latency) -> str:
 
 
 @register.filter
-def class_mark(value: int) -> SafeString:
-    label = PriorityClass(value).label
+def class_mark(value: int | None) -> SafeString:
+    label = label_of(value)
     return format_html('<span class="class {}">{}</span>', label, label)
 
 
@@ -149,33 +150,6 @@ def batch_bar(batch: BatchSecond) -> SafeString:
     return bar(label, done=batch.completed / total, bad=batch.failed / total)
 
 
-@register.filter
-def diff_values(entry: AuditEntry) -> list[tuple[str, Any, Any]]:
-    """What an audit entry changed: name, before, after, with their units."""
-    before, after = entry.before or {}, entry.after or {}
-    names = [*after, *(name for name in before if name not in after)]
-    unit_of = _credits if entry.action.startswith("credit.") else _with_unit
-    return [
-        (
-            name.removesuffix("_s").replace("_", " "),
-            unit_of(name, before.get(name)),
-            unit_of(name, after.get(name)),
-        )
-        for name in names
-        if before.get(name) != after.get(name)
-    ]
-
-
-def _with_unit(name: str, value: Any) -> Any:
-    """Seconds are named ``_s`` in rows; other names of the trail say their unit."""
-    is_duration = name.endswith("_s") and isinstance(value, int | float)
-    return numbers.duration(value) if is_duration else value
-
-
-def _credits(name: str, value: Any) -> Any:
-    return f"{numbers.credits(value)} credits" if isinstance(value, int) else value
-
-
 @register.simple_tag
 def lane(step: Step, span_s: float) -> SafeString:
     """One bar of a call's waterfall."""
@@ -187,17 +161,6 @@ def lane(step: Step, span_s: float) -> SafeString:
         f"{1000 * step.start_s / span_s:.1f}",
         f"{max(2.0, 1000 * step.length_s / span_s):.1f}",
     )
-
-
-@register.filter
-def shown(value: Any) -> str:
-    """A value of an audit entry, short."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list):
-        value = ", ".join(map(str, value)) or "any"  # models and networks of a key
-    text = numbers.plain(value) if isinstance(value, float) else str(value)
-    return text if len(text) <= 80 else f"{text[:79]}…"
 
 
 @register.filter

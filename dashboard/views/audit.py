@@ -14,6 +14,7 @@ PAGE_ROWS = 50
 
 @operator_page
 def audit(request: HttpRequest, viewer: Viewer) -> HttpResponse:
+    """The page; the rows alone where a script reads them again."""
     before = request.GET.get("before", "")
     tenant = request.GET.get("tenant") or None
     rows = entries(tenant=tenant, before_id=int(before) if before.isdecimal() else None)
@@ -25,7 +26,8 @@ def audit(request: HttpRequest, viewer: Viewer) -> HttpResponse:
         "entries": found[:PAGE_ROWS],
         "older": found[PAGE_ROWS - 1].pk if len(found) > PAGE_ROWS else None,
     }
-    return render(request, "dashboard/audit.html", context)
+    name = "audit_rows" if request.headers.get("HX-Request") else "audit"
+    return render(request, f"dashboard/{name}.html", context)
 
 
 @operator_page

@@ -13,7 +13,7 @@ from gateway.control import explanation
 from gateway.control.decision_words import routing_of
 from gateway.control.live import running_gateway
 from gateway.control.schemas import AttemptShown, CallLive, CallTold
-from gateway.core.priority import PriorityClass
+from gateway.core.priority import label_of
 from tenants.control import rendering
 from tenants.control.access import new_router, principal_of
 from tenants.control.schemas import answers
@@ -75,7 +75,7 @@ def _ended(row: LedgerCall, principal: Principal) -> CallTold:
         routing=routing_of(row.call_id, for_operator=principal.operator),
         model=row.model,
         pool=row.pool,
-        klass=PriorityClass(row.klass).label,
+        klass=label_of(row.klass),
         record=rendering.call(row),
         attempts=[
             AttemptShown(**{name: getattr(attempt, name) for name in names})

@@ -30,5 +30,12 @@ class PriorityClass(IntEnum):
         return max(self, highest)
 
 
+UNCLASSIFIED = "unclassified"  # of a call that was refused before its class was known
+
+
+def label_of(klass: int | None) -> str:
+    return UNCLASSIFIED if klass is None else PriorityClass(klass).label
+
+
 CLASSES = tuple(PriorityClass)  # highest first; quicker to go through than the enum
 _BY_LABEL = {member.label: member for member in PriorityClass}

@@ -61,10 +61,12 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReasonFacts:
-    """``status`` is the HTTP status of an answer not yet started; ``meaning`` is for people."""
+    """``status`` is the HTTP status of an answer not yet started, ``dispatched_status`` of one
+    whose call runs on a replica, where that differs; ``meaning`` is for people."""
 
     status: int
     meaning: str
+    dispatched_status: int | None = None
 
 
 REASONS: dict[Reason, ReasonFacts] = {
@@ -105,7 +107,7 @@ REASONS: dict[Reason, ReasonFacts] = {
     Reason.QUEUE_TIMEOUT: ReasonFacts(
         429, "The call waited in the queue as long as its class allows."
     ),
-    Reason.DEADLINE: ReasonFacts(429, "The caller's own deadline passed."),
+    Reason.DEADLINE: ReasonFacts(429, "The caller's own deadline passed.", dispatched_status=504),
     Reason.NO_REPLICA: ReasonFacts(503, "No replica can serve this model now."),
     Reason.DRAINING: ReasonFacts(503, "The gateway is shutting down."),
     Reason.QUOTA_UNAVAILABLE: ReasonFacts(

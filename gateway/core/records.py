@@ -44,7 +44,7 @@ class CallRecord(msgspec.Struct, frozen=True):
     endpoint: str
     model: str
     pool: str
-    klass: PriorityClass
+    klass: PriorityClass | None  # None: refused before it was known
     stream: bool
     outcome: Outcome
     reason: Reason | None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from prometheus_client import Counter, Histogram
 
+from gateway.core.priority import label_of
 from gateway.core.reasons import LOAD_REASONS, Outcome
 from gateway.core.records import AttemptRecord, CallRecord
 from gateway.metrics.families import Families
@@ -21,7 +22,7 @@ class CallSeries:
 
     def __init__(self, families: Families, record: CallRecord, tenant: str) -> None:
         reason = str(record.reason or "")
-        klass, pool = record.klass.label, record.pool
+        klass, pool = label_of(record.klass), record.pool
         operation = (
             operation_label(record.endpoint),
             PROVIDER,

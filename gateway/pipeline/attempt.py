@@ -17,7 +17,7 @@ from gateway.active_calls import Phase
 from gateway.core.dispatch.effects import Usage
 from gateway.core.errors import Aborted, CallError, UpstreamError
 from gateway.core.priority import PriorityClass
-from gateway.core.reasons import Reason
+from gateway.core.reasons import REASONS, Reason
 from gateway.pipeline.call import Call
 from gateway.pipeline.delivery import Delivery
 from gateway.pipeline.flow import Lease
@@ -216,7 +216,7 @@ class Attempt:
         if self._caller_is_too_slow():
             return Aborted(Reason.CLIENT_GONE, "The caller read too slowly.")
         if now_s >= limits.deadline_s and not (self.call.has_content and self._streams):
-            return Aborted(Reason.DEADLINE, status=504)
+            return Aborted(Reason.DEADLINE, status=REASONS[Reason.DEADLINE].dispatched_status)
         if now_s >= self._dispatch_s + limits.total_s:
             return UpstreamError(Reason.UPSTREAM_TIMEOUT, "The answer took too long in all.")
         if self.call.has_content:

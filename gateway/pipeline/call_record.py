@@ -6,7 +6,6 @@ from zlib import crc32
 
 from gateway.core.cost import price_microcredits, service_cost
 from gateway.core.dispatch.effects import Usage
-from gateway.core.priority import PriorityClass
 from gateway.core.reasons import Outcome, Reason
 from gateway.core.records import CallRecord, CallStory
 from gateway.pipeline.call import Call
@@ -31,7 +30,7 @@ def record_of(call: Call) -> CallRecord:
         endpoint=call.endpoint,
         model=body.model if body else "",
         pool=order.route.pool.slug if order else "",
-        klass=order.route.klass if order else PriorityClass.STANDARD,
+        klass=order.route.klass if order else None,
         stream=body.stream if body else False,
         outcome=call.outcome or Outcome.FAILED,
         reason=call.reason or (None if call.outcome else Reason.INTERNAL),

@@ -7,6 +7,7 @@ row.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -64,6 +65,7 @@ def assign(
     whole(weight, "weight", 0, WEIGHT_MAX)
     for other in others:
         other.check()
+    _refuse_repeated([Other(pool, upstream_model), *others], name)
     former = Alias.objects.select_related("pool").filter(name=name).first()
     row, _ = Alias.objects.update_or_create(
         name=name,
@@ -97,6 +99,26 @@ def shown(row: Alias) -> dict[str, Any]:
         "weight": row.weight,
         "others": row.others,
     }
+
+
+def _refuse_repeated(targets: Sequence[Other], name: str) -> None:
+    """Raises Invalid: a pool is no fallback for itself, and one target has one weight."""
+    regular = {one.pool for one in targets if not one.fallback}
+    times = Counter((one.pool, one.upstream_model or name) for one in targets)
+    for one in targets:
+        if one.fallback and one.pool in regular:
+            raise Invalid(
+                f"The pool {one.pool} is a target of {name} and its fallback too.",
+                next_step="A fallback serves when no target can: name another pool, or none.",
+                field="others",
+            )
+    for (pool, _), number in times.items():
+        if number > 1:
+            raise Invalid(
+                f"The pool {pool} is named more than once for {name}.",
+                next_step="Name it once, with the weight that it should have.",
+                field="others",
+            )
 
 
 def clean_model(value: str, field: str) -> str:

@@ -103,4 +103,11 @@ def _alias(row: Alias, pools: dict[str, PoolValue]) -> AliasValue:
         for other in row.others
         if other["pool"] in pools
     )
-    return AliasValue(row.name, row.pool.slug, row.upstream_model or row.name, row.weight, others)
+    return AliasValue(
+        name=row.name,
+        pool=row.pool.slug,
+        upstream_model=row.upstream_model or row.name,
+        weight=row.weight,
+        others=others,
+        created_at=row.created_at.timestamp(),
+    )

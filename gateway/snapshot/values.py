@@ -78,6 +78,7 @@ class AliasValue:
     upstream_model: str
     weight: int = 1
     others: tuple[Target, ...] = ()
+    created_at: float = 0.0  # Unix epoch
 
     @property
     def targets(self) -> tuple[Target, ...]:

@@ -22,6 +22,7 @@ import msgspec
 from gateway.core.errors import Rejected
 from gateway.core.reasons import Reason
 from gateway.wire.dialect import BodyBounds
+from gateway.wire.lone_surrogates import field_with_lone_surrogate
 from gateway.wire.request_fields import MAX_MESSAGES
 
 REFUSED_FIELDS: Final = (
@@ -66,7 +67,7 @@ def _decoded(raw: bytes, bounds: BodyBounds) -> dict[str, Any]:
     except RecursionError:
         raise _too_deep(bounds) from None
     except msgspec.DecodeError as error:
-        raise invalid(f"The body is not valid JSON: {error}.") from None
+        raise _undecodable(raw, error) from None
     if not isinstance(body, dict):
         raise invalid("The body must be a JSON object.")
     if _brackets(raw) > bounds.max_depth or raw.count(b":") > bounds.max_keys:
@@ -74,6 +75,14 @@ def _decoded(raw: bytes, bounds: BodyBounds) -> dict[str, Any]:
     if b"\\u0000" in raw and _ESCAPED_NUL.search(raw):
         raise invalid("The body contains a NUL character.")
     return body
+
+
+def _undecodable(raw: bytes, error: msgspec.DecodeError) -> Rejected:
+    field = field_with_lone_surrogate(raw)
+    if field is None:
+        return invalid(f"The body is not valid JSON: {error}.")
+    where = f"The field `{field}`" if field else "A name in the body"
+    return invalid(f"{where} has half of a character: a lone surrogate.", field or None)
 
 
 def _check_refused(body: dict[str, Any]) -> None:

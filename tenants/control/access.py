@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Router
 from ninja.errors import HttpError
@@ -25,6 +25,7 @@ from gateway.core.bad_keys import BadKeys
 from gateway.core.clock import Clock, SystemClock
 from gateway.core.reasons import REASONS, Reason
 from tenants import principals
+from tenants.control.problems import problem
 from tenants.errors import TenancyError
 from tenants.permissions import Principal
 
@@ -137,13 +138,6 @@ def explained(operation: Callable[..., Any]) -> Callable[..., Any]:
             )
 
     return run
-
-
-def problem(
-    status: int, code: str, detail: str, next_step: str = "", *, field: str | None = None
-) -> JsonResponse:
-    content = {"detail": detail, "code": code, "next_step": next_step, "field": field}
-    return JsonResponse(content, status=status)
 
 
 def _secret(request: HttpRequest) -> str | None:

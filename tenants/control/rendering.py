@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 
 from gateway.core.limits.limit import Limit
-from gateway.core.priority import PriorityClass
+from gateway.core.priority import PriorityClass, label_of
 from tenants.control import schemas
 from tenants.key_terms import KeyTerms
 from tenants.models import ApiKey, AuditEntry, LedgerCall, Member, Organization, Plan
@@ -87,7 +87,7 @@ def audit(row: AuditEntry) -> schemas.AuditShown:
 def call(row: LedgerCall) -> schemas.CallShown:
     names = [name for name in schemas.CallShown.model_fields if name != "klass"]
     return schemas.CallShown(
-        klass=PriorityClass(row.klass).label, **{name: getattr(row, name) for name in names}
+        klass=label_of(row.klass), **{name: getattr(row, name) for name in names}
     )
 
 

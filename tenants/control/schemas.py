@@ -22,10 +22,10 @@ class Body(Schema):
 
 
 class Problem(Schema):
-    """Why nothing was done. ``detail`` is a list where a body could not be read."""
+    """Why nothing was done."""
 
-    detail: str | list[dict[str, Any]]
-    code: str = ""
+    detail: str
+    code: str
     next_step: str = ""
     field: str | None = None
 
@@ -125,7 +125,9 @@ class PlanChangeBody(Body):
 
 
 class AuditShown(Schema):
-    id: int
+    """Without ``id``: nothing was changed, so nothing was written."""
+
+    id: int | None
     at: AwareDatetime
     actor: str
     address: str

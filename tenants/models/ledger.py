@@ -22,7 +22,7 @@ class LedgerCall(models.Model):
     endpoint = models.CharField(max_length=NAME_CHARACTERS)
     model = models.CharField(max_length=MODEL_CHARACTERS)
     pool = models.CharField(max_length=NAME_CHARACTERS)
-    klass = models.SmallIntegerField()
+    klass = models.SmallIntegerField(null=True)  # null: refused before it was known
     stream = models.BooleanField()
     outcome = models.CharField(max_length=12)
     reason = models.CharField(max_length=40, blank=True)

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 
 from django.db.models import Count, Q, QuerySet, Sum
 
-from gateway.core.priority import PriorityClass
+from gateway.core.priority import PriorityClass, label_of
 from gateway.core.reasons import Outcome
 from tenants.errors import Invalid, NotFound
 from tenants.models import LedgerCall
@@ -125,7 +125,8 @@ def totals_by(*, group: str, span: Span, tenant: str | None = None) -> Sequence[
             field="by",
         )
     rows = _in_span(span, tenant).order_by().values(group).annotate(**_aggregates())
-    return [_totals(str(row[group]), row) for row in rows.order_by("-calls", group)]
+    name_of = label_of if group == "klass" else str
+    return [_totals(name_of(row[group]), row) for row in rows.order_by("-calls", group)]
 
 
 def _calls(tenant: str | None) -> QuerySet[LedgerCall]:
@@ -173,7 +174,8 @@ def consumption(span: Span) -> list[Consumption]:
     """Everybody's, for a quota store that has to start again."""
     groups = ("tenant", "key_id", "pool", "klass")
     sums = {f"sum_{name}": Sum(name) for name in _SUMS[:3]}
-    rows = _in_span(span, None).order_by().values(*groups).annotate(**sums)
+    classified = _in_span(span, None).filter(klass__isnull=False)
+    rows = classified.order_by().values(*groups).annotate(**sums)
     return [
         Consumption(
             row["tenant"],

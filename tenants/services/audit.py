@@ -1,4 +1,4 @@
-"""Every write leaves exactly one row here, in its own transaction."""
+"""Every write that changes something leaves exactly one row here, in its own transaction."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from tenants.actors import Actor
 from tenants.models import AuditEntry
+from tenants.services import versions
 from tenants.snapshot import current_version
 from tenants.wording import clean_text
 
@@ -26,9 +27,13 @@ def record(
 ) -> AuditEntry:
     """``target`` is ``kind:id``. ``before`` and ``after`` hold JSON values and never a secret.
 
-    Call it after ``versions.bump``, whose version the row keeps.
+    Call it after ``versions.bump``, whose version the row keeps. Where nothing changed that bump
+    is taken back and the entry is not saved: it has no id.
     """
-    return AuditEntry.objects.create(
+    unchanged = before is not None and before == after
+    if unchanged:
+        versions.take_back()
+    entry = AuditEntry(
         actor=str(actor),
         address=address or actor.address,
         action=action,
@@ -40,3 +45,6 @@ def record(
         config_version=current_version(),
         undoes=undoes,
     )
+    if not unchanged:
+        entry.save(force_insert=True)
+    return entry

@@ -1,13 +1,14 @@
 """Writes of organizations: create, rename, suspend, resume, plan, weight, highest class.
 
 Keyword-only; each is one transaction, adds one to the configuration version and leaves one audit
-row. ``expected_version`` is the ``version`` that the caller has seen; where the row has moved on,
-Stale says so and nothing is written.
+row, unless it changed nothing. ``expected_version`` is the ``version`` that the caller has seen;
+where the row has moved on, Stale says so and nothing is written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 
 from django.conf import settings
 from django.db.models import F
@@ -60,7 +61,7 @@ def create(
         tenant=row.slug,
         before=None,
         after=_shown(row, "name", "plan", "weight", "highest_class")
-        | {"limits": [str(limit) for limit in limits]},
+        | {"limits": [asdict(limit) for limit in limits]},
         why=why,
     )
     return row
@@ -148,7 +149,8 @@ def _change(
     row = select.organization(slug)
     unseen = expected_version is not None and expected_version != row.version
     before = _shown(row, *values)
-    if unseen or not _compare_and_set(row, values):
+    is_news = any(getattr(row, name) != value for name, value in values.items())
+    if unseen or (is_news and not _compare_and_set(row, values)):
         raise Stale(
             f"{slug} was changed meanwhile: its version is {row.version}.",
             next_step="Read it again and repeat the change if it still makes sense.",

@@ -25,7 +25,7 @@ _SETTERS: dict[str, tuple[str, Callable[..., AuditEntry]]] = {
 @transactional
 def undo(*, entry_id: int, actor: Actor, why: str = "") -> AuditEntry:
     """The audit row of the undo. Raises NotFound, Invalid or Stale."""
-    versions.bump()
+    versions.lock()
     change = entry(entry_id)
     if change.action not in _SETTERS or change.before is None:
         raise Invalid(

@@ -24,3 +24,13 @@ def bump() -> int:
         ConfigVersion.objects.create(id=1, version=1)
     transaction.on_commit(announce)
     return ConfigVersion.objects.values_list("version", flat=True).get(id=1)
+
+
+def take_back() -> None:
+    """After a ``bump`` in the same transaction whose write changed nothing."""
+    ConfigVersion.objects.filter(id=1).update(version=F("version") - 1)
+
+
+def lock() -> None:
+    """As ``bump`` makes writers take turns, before a read that decides about a write."""
+    ConfigVersion.objects.filter(id=1).update(version=F("version"))

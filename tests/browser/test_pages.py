@@ -17,8 +17,8 @@ from tests.browser.conftest import Visit
 from tests.dashboard.pages_server import PagesServer
 from tests.fakes.live_events import LiveEvents
 
-OPERATOR_PATHS = ["/", "/calls/", "/calls/call-1/", "/audit/", "/tenants/acme/policy/"]
-MEMBER_PATHS = ["/", "/calls/", "/calls/call-1/", "/keys/"]
+OPERATOR_PATHS = ["/", "/calls/", "/calls/call-1/", "/batches/", "/audit/", "/tenants/acme/policy/"]
+MEMBER_PATHS = ["/", "/calls/", "/calls/call-1/", "/batches/", "/keys/"]
 
 
 def violations(page: Page) -> list[str]:

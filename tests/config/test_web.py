@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import MutableMapping
 from typing import Any
 
@@ -156,3 +157,10 @@ async def test_a_view_whose_thread_cannot_be_cancelled_keeps_nobody_waiting(
     async with asyncio.timeout(1):
         assert await Client(b"").ask(web.Web(stubborn)) == 503
     thread_ends.set()
+
+
+async def test_the_api_is_refused_in_its_own_shape() -> None:
+    client = Client(b"x", announced=web.BODY_LIMIT_BYTES + 1)
+    client.scope["path"] = "/api/v1/tenants"
+    assert await client.ask(web.Web(Django())) == 413
+    assert json.loads(client.sent[1]["body"])["code"] == "body_too_large"

@@ -109,3 +109,9 @@ def test_the_waterfall_has_no_hole() -> None:
 def test_every_outcome_has_a_verdict(outcome: str, kind: str) -> None:
     fields = LIMITED | {"outcome": Outcome(outcome), "retry_after_s": None}
     assert explain(written(**fields)).kind == kind
+
+
+def test_a_call_refused_before_its_class_was_known_says_so(client_of: ClientOf) -> None:
+    written(**LIMITED | {"klass": None, "reason": Reason.INVALID_REQUEST, "status": 400})
+    for path in ("/calls/", "/calls/call-1/"):
+        assert "unclassified" in client_of("alice").get(path).content.decode(), path

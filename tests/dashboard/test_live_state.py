@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from dashboard.live.audience import MembersOf
@@ -152,11 +153,17 @@ def test_reasons_of_a_tenant_cover_the_same_time_as_its_counts() -> None:
     assert reasons == ((Reason.QUEUE_FULL, 3), (Reason.SHED, 2))
 
 
+def test_other_messages_of_one_reason_are_counted_beside_the_newest() -> None:
+    said = ("6 of 5 in use, free in 1.5 s.", "The pool is full.", "7 of 5 in use, free in 2 s.")
+    one = LiveEvents().record("acme", PriorityClass.BATCH, Reason.SHED, Outcome.EVICTED, NOW)
+    records = tuple(msgspec.structs.replace(one, message=text) for text in said)
+    (incident,) = state(second(NOW, ended=records)).facts(tenancy(acme=1)).incidents
+    assert (incident.times, incident.message, incident.others) == (3, said[-1], 1)
+
+
 def test_a_caller_that_hung_up_is_no_incident() -> None:
     events = LiveEvents()
     words = events.record("acme", PriorityClass.BATCH, Reason.SHED, Outcome.ABORTED, NOW)
-    import msgspec
-
     gone = msgspec.structs.replace(words, reason=Reason.CLIENT_GONE)
     assert not state(second(NOW, ended=(gone,))).facts(tenancy(acme=1)).incidents
 

@@ -133,3 +133,10 @@ def test_the_audit_list_offers_undo(client_of: ClientOf) -> None:
     page = olga.get("/audit/").content.decode()
     assert "tenant.set_weight" in page
     assert f"/audit/{AuditEntry.objects.latest('id').pk}/undo/" in page
+
+
+def test_a_weight_of_nothing_is_refused_with_what_it_would_mean(client_of: ClientOf) -> None:
+    page = client_of("olga").post(PATH, wish(step="review", weight="0")).content.decode()
+    assert "would never be served while another waits" in page
+    assert "suspend it instead" in page
+    assert "0 would mean no service" in page

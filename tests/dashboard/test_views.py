@@ -12,14 +12,16 @@ from django.test import Client
 from config.logs import logging_config
 from dashboard.selectors import tenancy
 from tenants.models import Member, Organization
+from tenants.services import members
 from tests import factories
 
 ClientOf = Callable[[str], Client]
 OPERATOR_PAGES = ("/tenants/acme/policy/", "/audit/", "/audit/latest/")
 TENANT_PAGES = ("/keys/",)
+SHARED_PAGES = ("/calls/", "/batches/")
 
 
-@pytest.mark.parametrize("path", ["/", "/calls/", *OPERATOR_PAGES, *TENANT_PAGES])
+@pytest.mark.parametrize("path", ["/", *SHARED_PAGES, *OPERATOR_PAGES, *TENANT_PAGES])
 def test_anonymous_is_sent_to_sign_in(path: str, client: Client, db: None) -> None:
     answer = client.get(path)
     assert answer.status_code == 302
@@ -79,3 +81,18 @@ def _formatter() -> dict[str, Any]:
 
 def test_pages_are_never_stored(client_of: ClientOf) -> None:
     assert "no-store" in client_of("olga").get("/")["cache-control"]
+
+
+def test_who_belongs_to_several_organizations_switches_between_them(client_of: ClientOf) -> None:
+    members.add(slug="rival", username="alice", role="viewer", actor=factories.TESTER)
+    alice = client_of("alice")
+    assert "<h1>Acme</h1>" in alice.get("/").content.decode()
+    assert 'aria-label="Organization Acme: switch"' in alice.get("/calls/").content.decode()
+    assert alice.post("/organization/", {"slug": "rival"}).status_code == 302
+    assert "<h1>Rival</h1>" in alice.get("/").content.decode()
+    alice.post("/organization/", {"slug": "foreign"})
+    assert "<h1>Rival</h1>" in alice.get("/").content.decode()
+
+
+def test_who_belongs_to_one_organization_has_no_switch(client_of: ClientOf) -> None:
+    assert ": switch" not in client_of("alice").get("/").content.decode()

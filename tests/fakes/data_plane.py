@@ -35,6 +35,7 @@ from tests.fakes.scripted_upstream import ScriptedUpstream
 
 POOL = "pool"
 MODEL = "model"
+CREATED_AT = 1_700_000_000.5
 PEPPER = b"pepper-of-the-tests" * 2
 SECRET = b"secret-of-the-tests" * 2
 SCOPES = frozenset({"inference"})
@@ -261,7 +262,7 @@ class House:
             tenants={each.slug: each for each in tenants},
             keys={key.key_id: key for key in keys},
             pools={POOL: pool},
-            aliases={MODEL: AliasValue(MODEL, POOL, "upstream-model")},
+            aliases={MODEL: AliasValue(MODEL, POOL, "upstream-model", created_at=CREATED_AT)},
             parameters={},
         )
 

@@ -6,7 +6,9 @@ from django.urls import path
 from ninja import NinjaAPI
 
 from gateway.api import router
+from tenants.control.problems import tell_problems
 
 api = NinjaAPI(urls_namespace="gateway-alone")
 api.add_router("", router)
+tell_problems(api)
 urlpatterns = [path("api/", api.urls)]

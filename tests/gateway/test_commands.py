@@ -48,6 +48,28 @@ def test_a_pool_and_its_models_are_created_together_or_not_at_all() -> None:
     assert not Pool.objects.exists()
 
 
+@pytest.mark.parametrize(
+    ("targets", "words"),
+    [
+        (("--also", "p2", "--fallback", "p2"), "p2 is a target of m1 and its fallback too"),
+        (("--fallback", "p1"), "p1 is a target of m1 and its fallback too"),
+        (("--also", "p2*2", "--also", "p2=m1*3"), "p2 is named more than once"),
+        (("--also", "p1"), "p1 is named more than once"),
+        (("--fallback", "p2", "--fallback", "p2"), "p2 is named more than once"),
+    ],
+)
+def test_a_pool_is_one_target_of_a_model(pool: None, targets: tuple[str, ...], words: str) -> None:
+    run("pool", "create", "p2")
+    with pytest.raises(CommandError, match=words):
+        run("pool", "name", "p1", "m1", *targets)
+    assert Alias.objects.get(name="m1").others == []
+
+
+def test_two_models_of_one_pool_may_answer_to_one_name(pool: None) -> None:
+    run("pool", "name", "p1", "m1", "--also", "p1=up/m9*2")
+    assert len(Alias.objects.get(name="m1").others) == 1
+
+
 def test_a_model_leads_to_several_pools(pool: None) -> None:
     for slug in ("p2", "p3"):
         run("pool", "create", slug)

@@ -61,6 +61,12 @@ def test_a_completed_call_is_counted_with_its_labels(metrics: Metrics) -> None:
     assert value(metrics, "fairway_admission_tokens_total", kind="actual") == 120
 
 
+def test_a_call_without_a_class_is_counted_as_unclassified(metrics: Metrics) -> None:
+    refused = call_record(klass=None, outcome=Outcome.REJECTED, reason=Reason.INVALID_API_KEY)
+    metrics.on_event(CallEnded(refused))
+    assert value(metrics, "fairway_calls_total", **{"class": "unclassified"}) == 1
+
+
 def test_opentelemetry_series_have_its_names_and_buckets(metrics: Metrics) -> None:
     metrics.on_event(CallEnded(call_record(ttft_s=15.0)))
     bucket = "gen_ai_server_time_to_first_token_seconds_bucket"

@@ -206,3 +206,22 @@ def test_parameters_are_known_bounded_and_can_be_cleared(pool: Pool) -> None:
     parameters.clear(name="queue_calls_per_tenant", actor=TESTER)
     with pytest.raises(NotFound):
         parameters.clear(name="queue_calls_per_tenant", actor=TESTER)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda: pools.change(slug="p1", changes={}, actor=TESTER),
+        lambda: replicas.change(slug="r1", changes={"slots": 32}, actor=TESTER),
+        lambda: aliases.assign(name="m1", pool="p1", actor=TESTER),
+        lambda: parameters.set_value(name="queue_calls_per_tenant", value=10, actor=TESTER),
+    ],
+)
+def test_a_change_that_changes_nothing_leaves_no_trace(
+    replica: Replica, write: Callable[[], object]
+) -> None:
+    aliases.assign(name="m1", pool="p1", actor=TESTER)
+    parameters.set_value(name="queue_calls_per_tenant", value=10, actor=TESTER)
+    version, entries = current_version(), AuditEntry.objects.count()
+    write()
+    assert (current_version(), AuditEntry.objects.count()) == (version, entries)

@@ -183,6 +183,7 @@ def test_the_snapshot_holds_what_was_configured() -> None:
     assert (pool.prices.input_per_mtok, pool.routing) == (5, "bounded")
     assert (replica.slots, replica.state, replica.api_key) == (7, "enabled", "secret-key")
     assert (snapshot.aliases["m1"].pool, snapshot.aliases["m1"].upstream_model) == ("p1", "up/m1")
+    assert time.time() - 60 < snapshot.aliases["m1"].created_at <= time.time()
     assert "secret-key" not in repr(snapshot)
     assert (snapshot.version, "acme" in snapshot.tenants) == (current_version(), True)
 

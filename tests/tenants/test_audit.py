@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 from django.db import IntegrityError, connection, transaction
 
+from gateway.core.limits.limit import Limit
 from tenants import errors
 from tenants.models import AuditEntry, Organization
 from tenants.selectors import audit as select
-from tenants.services import organizations
+from tenants.services import limits, organizations, plans
 from tenants.services.undo import undo
+from tenants.snapshot import current_version
 from tests import factories
 from tests.factories import TESTER
 
@@ -90,3 +92,23 @@ def test_other_changes_cannot_be_undone_by_their_entry() -> None:
 def test_undo_of_an_unknown_entry_is_not_found() -> None:
     with pytest.raises(errors.NotFound):
         undo(entry_id=10**9, actor=TESTER)
+
+
+def test_an_undo_raises_the_version_by_one(entry: AuditEntry) -> None:
+    assert undo(entry_id=entry.pk, actor=TESTER).config_version == entry.config_version + 1
+
+
+def test_a_change_that_changes_nothing_leaves_no_trace(entry: AuditEntry) -> None:
+    limits.set_limit(slug="acme", limit=Limit("tpm", 50), actor=TESTER)
+    version, rows = current_version(), AuditEntry.objects.count()
+    row = Organization.objects.get()
+    for unsaved in (
+        organizations.set_weight(slug="acme", weight=3, actor=TESTER, why="again"),
+        organizations.rename(slug="acme", name=row.name, actor=TESTER),
+        organizations.set_plan(slug="acme", plan=row.plan.slug, actor=TESTER, why="again"),
+        limits.set_limit(slug="acme", limit=Limit("tpm", 50), actor=TESTER),
+        plans.change(slug="free", actor=TESTER, why="nothing"),
+    ):
+        assert unsaved.pk is None
+    assert (current_version(), AuditEntry.objects.count()) == (version, rows)
+    assert Organization.objects.get().version == row.version

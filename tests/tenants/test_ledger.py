@@ -164,3 +164,12 @@ def test_record_survives_the_journal() -> None:
     record = call_record()
     copy = msgspec.msgpack.decode(msgspec.msgpack.encode(record), type=CallRecord)
     assert (ledger.insert_calls([record]), ledger.insert_calls([copy])) == (1, 0)
+
+
+def test_a_call_without_a_class_is_told_as_unclassified_and_uses_nothing() -> None:
+    insert(klass=PriorityClass.STANDARD)
+    insert(klass=None)
+    span = day_span(timezone.now())
+    named = {one.group: one.calls for one in select.totals_by(group="klass", span=span)}
+    assert named == {"standard": 1, "unclassified": 1}
+    assert [one.klass for one in select.consumption(span)] == [PriorityClass.STANDARD]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.data_plane import House, chat
+from tests.fakes.data_plane import CREATED_AT, MODEL, House, chat
 from tests.fakes.scripts import reasoning_then_text, tokens
 
 
@@ -60,5 +60,15 @@ def test_first_token_may_be_reasoning_first_visible_may_not(in_house: Any) -> No
         await house.call(chat(stream=True))
         record = house.records[0]
         assert (record.ttft_s, record.first_visible_s) == (0.0, 1.5)
+
+    in_house(scenario)
+
+
+def test_models_are_listed_with_the_moment_of_their_making(in_house: Any) -> None:
+    async def scenario(house: House) -> None:
+        listed = await house.call(path="/v1/models", method="GET")
+        (model,) = listed.json()["data"]
+        one = await house.call(path=f"/v1/models/{MODEL}", method="GET")
+        assert model["created"] == one.json()["created"] == int(CREATED_AT)
 
     in_house(scenario)

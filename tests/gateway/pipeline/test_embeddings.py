@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gateway.core.reasons import Reason
+from gateway.core.reasons import REASONS, Reason
 from tests.fakes import scripts
 from tests.fakes.data_plane import MODEL, POOL, Answer, House, limit, replica, tenant
 from tests.fakes.scripts import Cut, Hang, Script, Send, Wait, plain
@@ -209,7 +209,8 @@ def test_the_callers_deadline_ends_it(in_house: Any) -> None:
         answer = await house.call(
             {"model": MODEL, "input": "x"}, path=PATH, headers={"x-fairway-deadline-ms": "100"}
         )
-        assert (answer.status, answer.json()["error"]["code"]) == (504, "deadline")
+        told = REASONS[Reason.DEADLINE].dispatched_status
+        assert (answer.status, answer.json()["error"]["code"]) == (told, "deadline")
 
     run(in_house, scenario)
 

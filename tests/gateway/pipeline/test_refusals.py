@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
+from gateway.core.priority import PriorityClass
 from gateway.snapshot.values import AliasValue
 from tenants import key_format
 from tests.fakes.data_plane import POOL, House, chat, replica
@@ -72,3 +73,13 @@ def test_who_is_refused_out_of_the_queue_is_told_how_long_it_stood_there(in_hous
         assert (await first).status == 200
 
     in_house(scenario, replicas=(replica("r1", slots=1),))
+
+
+def test_who_is_refused_before_the_class_is_known_has_none(in_house: Any) -> None:
+    async def scenario(house: House) -> None:
+        await house.call(headers=wrong_key())
+        await house.call(chat(model="nothing"))
+        assert (await house.call()).status == 200
+        assert [record.klass for record in house.records] == [None, None, PriorityClass.STANDARD]
+
+    in_house(scenario)

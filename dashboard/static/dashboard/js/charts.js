@@ -2,6 +2,8 @@
    chart is drawn at most once a second, in a frame, and only while it is visible. */
 const plotlyUrl = document.querySelector("script[data-plotly]").dataset.plotly;
 const MIN_GAP_MS = 1000;
+const NARROW_PX = 480;
+const NARROW_TICKS = 3;
 const CONFIG = { displayModeBar: false, responsive: true };
 
 /* plotly.js brings the style sheet of a map library unless an element with this id exists; no map is drawn
@@ -63,11 +65,17 @@ class Chart {
         return;
       }
       if (!this.element.classList.contains("js-plotly-plot")) this.element.replaceChildren();
-      await Plotly.react(this.element, figure.data, figure.layout, CONFIG);
+      await Plotly.react(this.element, figure.data, this.fitted(figure.layout), CONFIG);
     } catch (error) {
       this.scheduled = false;
       this.say("The chart could not be drawn", `${error.message}. The table below has the same figures.`);
     }
+  }
+
+  /* On a phone fewer times fit side by side. */
+  fitted(layout) {
+    if (this.element.clientWidth >= NARROW_PX) return layout;
+    return { ...layout, xaxis: { ...layout.xaxis, nticks: NARROW_TICKS } };
   }
 
   say(title, text) {

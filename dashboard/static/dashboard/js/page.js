@@ -60,7 +60,8 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
-/* A link with hx-target="#dialog-content" opens the dialog once its form is there. */
+/* A link with hx-target="#dialog-content" opens the dialog once its form is there. A saved change is told to the
+   lists of changes behind it. */
 document.addEventListener("htmx:after:swap", (event) => {
   const dialog = document.getElementById("dialog");
   const content = document.getElementById("dialog-content");
@@ -69,6 +70,11 @@ document.addEventListener("htmx:after:swap", (event) => {
   if (dialog && inDialog && !dialog.open && content.childElementCount) {
     dialog.showModal();
     (content.querySelector("[autofocus]") ?? content.querySelector("input:not([type=hidden])"))?.focus();
+  }
+  const saved = document.querySelector("[data-awaits-version]:not([data-told])");
+  if (saved) {
+    saved.dataset.told = "";
+    document.body.dispatchEvent(new CustomEvent("fairway:changed"));
   }
   showTimes();
 });
