@@ -12,6 +12,9 @@
               while fewer replicas hold the prefix than its share of the traffic needs (``copy``).
               Where a replica holds one prefix per slot, only into a slot that holds none
 
+The load of a replica that is slow compared with its peers counts several times (``slowness``),
+with one call more in flight than there are: an idle one is then no tie of the least loaded.
+
 Why: affinity alone sends one hot prefix to one replica (TTFT p90 113 s where load alone has 34).
 The bound of Mirrokni, Thorup, Zadimoghaddam, "Consistent Hashing with Bounded Loads" (2018) makes
 the worst replica at most 1.25 times as loaded as the mean, with four calls of slack so that a pool
