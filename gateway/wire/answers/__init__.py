@@ -1,1 +1,1 @@
-"""How is read what a replica sends: frames, the JSON of events, hidden errors. For all dialects."""
+"""What a replica sends, and how every dialect reads it: frames, JSON of events, hidden errors."""

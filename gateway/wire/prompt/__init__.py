@@ -1,1 +1,1 @@
-"""What of a request a model reads: how much, in what writing, in which order. For all dialects."""
+"""What of a request the model reads: how much, in what writing, in which order."""

@@ -1,8 +1,9 @@
 """How much prompt text does a request carry, and in what writing?
 
 Counts UTF-8 bytes at native speed, in proportion to the text. Whatever a template may put before
-the model counts: message texts, names, tool calls, tools, functions, response format. Media parts
-(images, audio, files) never count by their bytes: base64 says nothing about tokens.
+the model counts: message texts, names, tool calls, tools, functions, response format; where they
+stand is known to each dialect's ``prompt_size``. Media parts (images, audio, files) never count by
+their bytes: base64 says nothing about tokens.
 
 The script class is where the token estimator starts before it has learned a tenant's bytes per
 token. It is taken from a sample, so its cost is constant.
