@@ -3,6 +3,7 @@
 # make traffic  drives the running instance with several tenants
 # make manage   a command beside the running instance: ARGS="tenant list"
 # make verify   every figure at full size, into docs/figures.md (up to an hour)
+# make bench    CPU per call and chunk beside nginx, vllm-router and litellm
 # make simulate policies against scenarios in virtual time: ARGS="--scenario hot --out var/simulation"
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3)
@@ -32,8 +33,12 @@ verify:
 	@$(PYTHON) deploy/install.py test
 	@exec $(VENV) -m deploy.verify $(ARGS)
 
+bench:
+	@$(PYTHON) deploy/install.py test
+	@exec $(VENV) -m deploy.bench $(ARGS)
+
 constraints:
 	@$(PYTHON) deploy/install.py test
 	@$(VENV) -m deploy.freeze
 
-.PHONY: run test traffic manage verify simulate constraints
+.PHONY: run test traffic manage verify bench simulate constraints

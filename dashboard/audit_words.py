@@ -35,15 +35,19 @@ def changes(entry: AuditEntry) -> list[Change]:
 def _changes(entry: AuditEntry) -> Iterator[Change]:
     before, after = entry.before or {}, entry.after or {}
     money = entry.action.startswith("credit.")
-    for name in [*after, *(name for name in before if name not in after)]:
+    for name in sorted({*before, *after}, key=_title):  # databases keep no order of their own
         old, new = before.get(name), after.get(name)
         if old == new or (entry.before is None and new in _EMPTY):
             continue
         yield Change(
-            TITLES.get(name, name.removesuffix("_s").replace("_", " ")),
+            _title(name),
             None if entry.before is None else _value(name, old, money),
             None if entry.after is None else _value(name, new, money),
         )
+
+
+def _title(name: str) -> str:
+    return TITLES.get(name, name.removesuffix("_s").replace("_", " "))
 
 
 def _limit_change(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> Change:
@@ -77,7 +81,9 @@ def words(value: Any) -> str:
         case {"pool": pool, "fallback": fallback}:
             return _target(str(pool), bool(fallback), value)
         case dict():
-            return ", ".join(f"{name.replace('_', ' ')} {words(v)}" for name, v in value.items())
+            return ", ".join(
+                f"{name.replace('_', ' ')} {words(v)}" for name, v in sorted(value.items())
+            )
     return str(value)
 
 

@@ -55,7 +55,7 @@ def install_servers() -> None:
         "chromium": chromium(),
     }
     missing = [name for name, found in there.items() if not found]
-    apt = _apt_get()
+    apt = apt_get()
     if not missing or apt is None:
         return
     print(f"test: installing {', '.join(missing)}", flush=True)
@@ -127,7 +127,7 @@ def _skipped(report: Path) -> list[str]:
     ]
 
 
-def _apt_get() -> list[str] | None:
+def apt_get() -> list[str] | None:
     apt = shutil.which("apt-get")
     if apt is None or sys.platform != "linux":
         return None

@@ -39,8 +39,8 @@ def test_weight_and_targets_of_a_model_name_are_told(three_pools: None) -> None:
     assign()
     assign(3, Other("p2", "up/m9", 2), Other("p3", fallback=True))
     assert latest() == [
-        Change("weight", "1", "3"),
         Change("more targets", "none", "p2 as up/m9, weight 2; p3, fallback"),
+        Change("weight", "1", "3"),
     ]
 
 

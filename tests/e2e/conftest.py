@@ -11,10 +11,10 @@ import pytest
 
 from tests.e2e.installation import Installation, Simulated, pool, prepared, simulated
 from tests.e2e.operator import Operator, operator_of
-from tests.fakes.llamacpp import LlamaServer, llama_model, llama_server
+from tests.fakes.llamacpp import LlamaServer, embedding_server, llama_model, llama_server
 from tests.servers import wait_until
 
-__all__ = ["llama_model", "llama_server"]
+__all__ = ["embedding_server", "llama_model", "llama_server"]
 
 SLOTS = 8
 PLENTY = {"tpm": 10**9, "rpm": 10**7, "concurrent": 10**5}
@@ -61,3 +61,27 @@ def tiny(operator: Operator, llama_server: LlamaServer) -> LlamaServer:
     )
     wait_until(lambda: operator.get("/replicas/tiny-1")["live"] is not None, "the replica tiny-1")
     return llama_server
+
+
+@pytest.fixture(scope="session")
+def sim_vectors(operator: Operator, sims: list[Simulated]) -> str:
+    """A pool that serves ``embeddings`` alone, and its model."""
+    return _of_vectors(operator, "sim-vectors", "sim", "simulated", sims[0].url)
+
+
+@pytest.fixture(scope="session")
+def tiny_vectors(operator: Operator, embedding_server: LlamaServer) -> str:
+    return _of_vectors(operator, "tiny-vectors", "tiny", "llamacpp", embedding_server.url)
+
+
+@pytest.fixture(params=["sim_vectors", "tiny_vectors"])
+def vectors(request: pytest.FixtureRequest) -> str:
+    return str(request.getfixturevalue(request.param))
+
+
+def _of_vectors(operator: Operator, pool: str, upstream_model: str, kind: str, url: str) -> str:
+    operator.post("/pools", slug=pool, endpoints=["embeddings"], input_per_mtok=1_000_000)
+    operator.put(f"/pools/{pool}/models", name=pool, upstream_model=upstream_model)
+    operator.post("/replicas", slug=f"{pool}-1", pool=pool, kind=kind, base_url=url, slots=2)
+    wait_until(lambda: operator.get(f"/replicas/{pool}-1")["live"] is not None, "the replica")
+    return pool

@@ -16,11 +16,8 @@ from tests.conformance.checks import Result, results
 from tests.conformance.server import Server
 from tests.e2e.installation import Installation
 from tests.e2e.operator import Operator
-from tests.e2e.test_openai_embeddings import model as embedding_model
-from tests.fakes.llamacpp import LlamaServer, embedding_server
+from tests.fakes.llamacpp import LlamaServer
 from tests.servers import free_port
-
-__all__ = ["embedding_model", "embedding_server"]
 
 OF_TEXT = tuple(name for name in DIALECTS if name != "embeddings")
 
@@ -44,8 +41,8 @@ async def test_this_gateway_conforms(
     assert {each.dialect for each in told} == set(OF_TEXT)
 
 
-async def test_its_vectors_conform(estate: Installation, embedding_model: str) -> None:
-    told = await checked(estate.url, estate.key_of("acme"), embedding_model, "embeddings")
+async def test_its_vectors_conform(estate: Installation, vectors: str) -> None:
+    told = await checked(estate.url, estate.key_of("acme"), vectors, "embeddings")
     assert deviations(told) == []
     assert told
 

@@ -11,34 +11,10 @@ import openai
 import pytest
 from openai import OpenAI
 
-from tests.e2e.installation import Installation, Simulated
+from tests.e2e.installation import Installation
 from tests.e2e.operator import Operator
-from tests.fakes.llamacpp import LlamaServer, embedding_server
-from tests.servers import wait_until
-
-__all__ = ["embedding_server"]
 
 TEXTS = ["The sea is wide.", "Das Meer ist weit.", "The sea is wide."]
-
-
-@pytest.fixture(scope="module", params=["sim-vectors", "tiny-vectors"])
-def model(
-    request: pytest.FixtureRequest, operator: Operator, sims: list[Simulated]
-) -> Iterator[str]:
-    """A pool that serves ``embeddings`` alone."""
-    pool = str(request.param)
-    if pool == "sim-vectors":
-        kind, url = "simulated", sims[0].url
-    else:
-        server: LlamaServer = request.getfixturevalue("embedding_server")
-        kind, url = "llamacpp", server.url
-    operator.post("/pools", slug=pool, endpoints=["embeddings"], input_per_mtok=1_000_000)
-    upstream_model = "sim" if kind == "simulated" else "tiny"
-    operator.put(f"/pools/{pool}/models", name=pool, upstream_model=upstream_model)
-    operator.post("/replicas", slug=f"{pool}-1", pool=pool, kind=kind, base_url=url, slots=2)
-    wait_until(lambda: operator.get(f"/replicas/{pool}-1")["live"] is not None, "the replica")
-    yield pool
-    operator.delete(f"/replicas/{pool}-1")
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +24,8 @@ def client(estate: Installation, operator: Operator) -> Iterator[OpenAI]:
         yield it
 
 
-def test_several_texts_give_as_many_vectors(client: OpenAI, model: str) -> None:
-    answer = client.embeddings.create(model=model, input=TEXTS)
+def test_several_texts_give_as_many_vectors(client: OpenAI, vectors: str) -> None:
+    answer = client.embeddings.create(model=vectors, input=TEXTS)
     assert [each.index for each in answer.data] == [0, 1, 2]
     first, second, third = (each.embedding for each in answer.data)
     assert first == pytest.approx(third, abs=1e-5)
@@ -58,21 +34,21 @@ def test_several_texts_give_as_many_vectors(client: OpenAI, model: str) -> None:
     assert answer.usage.prompt_tokens == answer.usage.total_tokens > 0
 
 
-def test_floats_and_base64_are_the_same_vector(client: OpenAI, model: str) -> None:
-    asked = client.embeddings.create(model=model, input="The sea", encoding_format="float")
-    default = client.embeddings.create(model=model, input="The sea")
+def test_floats_and_base64_are_the_same_vector(client: OpenAI, vectors: str) -> None:
+    asked = client.embeddings.create(model=vectors, input="The sea", encoding_format="float")
+    default = client.embeddings.create(model=vectors, input="The sea")
     floats, decoded = asked.data[0].embedding, default.data[0].embedding
     assert decoded == pytest.approx(floats, abs=1e-6)
     raw = client.embeddings.with_raw_response.create(
-        model=model, input="The sea", encoding_format="base64"
+        model=vectors, input="The sea", encoding_format="base64"
     )
     assert isinstance(raw.http_response.json()["data"][0]["embedding"], str)
 
 
 def test_the_ledger_has_the_prompt_and_no_output(
-    client: OpenAI, model: str, operator: Operator
+    client: OpenAI, vectors: str, operator: Operator
 ) -> None:
-    raw = client.embeddings.with_raw_response.create(model=model, input=TEXTS)
+    raw = client.embeddings.with_raw_response.create(model=vectors, input=TEXTS)
     used = raw.parse().usage.prompt_tokens
     record = operator.record_of(raw.headers["x-fairway-call-id"])
     assert (record["prompt_tokens"], record["completion_tokens"]) == (used, 0)
@@ -80,10 +56,10 @@ def test_the_ledger_has_the_prompt_and_no_output(
     assert (record["estimated"], record["charge_microcredits"]) == (False, used)
 
 
-def test_what_is_wrong_with_a_request_is_named(client: OpenAI, model: str) -> None:
+def test_what_is_wrong_with_a_request_is_named(client: OpenAI, vectors: str) -> None:
     with pytest.raises(openai.BadRequestError) as caught:
-        client.embeddings.create(model=model, input=[])
+        client.embeddings.create(model=vectors, input=[])
     assert caught.value.param == "input"
     with pytest.raises(openai.NotFoundError) as missing:
-        client.chat.completions.create(model=model, messages=[{"role": "user", "content": "x"}])
+        client.chat.completions.create(model=vectors, messages=[{"role": "user", "content": "x"}])
     assert missing.value.code == "endpoint_not_served"
