@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
+from typing import cast
 
 import uvloop
 
@@ -61,8 +62,7 @@ def whole(tokens: int) -> bytes:
 
 class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.WriteTransport, transport)
         self._received = b""
         self._streams: set[asyncio.Task[None]] = set()
 
