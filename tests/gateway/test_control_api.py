@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
+from django.db import connections
 from django.http import HttpResponse
 from django.test import AsyncClient, Client
 
@@ -215,7 +216,9 @@ async def ask(gateway: Gateway, who: Any, path: str) -> Any:
     client = AsyncClient()
     await client.aforce_login(who, BACKEND)
     scope = {"method": "GET", "path": f"/api{path}", "query_string": "", "fairway": gateway}
-    return await client.request(**scope, headers=[(b"host", b"testserver")])
+    answer = await client.request(**scope, headers=[(b"host", b"testserver")])
+    await sync_to_async(connections.close_all)()  # those of the thread in which views run
+    return answer
 
 
 @pytest.mark.django_db(transaction=True)
