@@ -63,8 +63,12 @@ SECTIONS = {
         {"TEST_SHARE_S": "60"},
     ),
     "light": Section(
-        "Forty calls of one tenant beside one of another, a real llama.cpp server of 4 slots",
-        (*PYTEST, "tests/scenarios/test_heavy_beside_light.py"),
+        "Real llama.cpp: warm slots of two servers; one caller beside forty",
+        (
+            *PYTEST,
+            "tests/scenarios/test_llamacpp_caches.py",
+            "tests/scenarios/test_heavy_beside_light.py",
+        ),
         300,
         {"TEST_LIGHT_CALLS": "40"},
     ),

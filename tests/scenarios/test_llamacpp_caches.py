@@ -117,6 +117,7 @@ async def test_bounded_finds_the_warm_slot(
     while len(shares) < EDITIONS and max(shares, default=0.0) < ENOUGH:
         async with gateway(servers, "bounded", tmp_path / str(len(shares))) as house:
             shares.append(await cached_share(house, edition=len(shares)))
+    print(f"\nbounded: cached share of the prompts {', '.join(f'{share:.1%}' for share in shares)}")
     assert max(shares) >= ENOUGH, shares
 
 
@@ -124,4 +125,6 @@ async def test_round_robin_does_not(
     servers: tuple[LlamaServer, LlamaServer], tmp_path: Path
 ) -> None:
     async with gateway(servers, "round_robin", tmp_path) as house:
-        assert await cached_share(house) <= 0.30
+        share = await cached_share(house)
+    print(f"\nround robin: {share:.1%}")
+    assert share <= 0.30
