@@ -131,6 +131,26 @@ def test_completions_whole_and_streamed(client: OpenAI, model: str) -> None:
     assert "".join(chunk.choices[0].text for chunk in stream)
 
 
+def test_several_prompts_have_a_choice_each(client: OpenAI, tiny: LlamaServer) -> None:
+    """Of llama.cpp; the simulated replica makes one choice."""
+    prompts = ["The sea", "A mountain"]
+    whole = client.completions.create(model="tiny", prompt=prompts, max_tokens=3)
+    assert [choice.index for choice in whole.choices] == [0, 1]
+    assert whole.usage is not None
+    assert whole.usage.completion_tokens == 6
+    stream = client.completions.create(
+        model="tiny",
+        prompt=prompts,
+        max_tokens=3,
+        stream=True,
+        stream_options={"include_usage": True},
+    )
+    *chunks, last = stream
+    assert {choice.index for chunk in chunks for choice in chunk.choices} == {0, 1}
+    assert (last.choices, last.usage and last.usage.completion_tokens) == ([], 6)
+    assert not any(chunk.usage for chunk in chunks)
+
+
 @pytest.mark.asyncio(loop_scope="module")
 async def test_tools_and_unknown_fields_reach_the_replica_untouched(
     estate: Installation, replica: ScriptedReplica

@@ -11,7 +11,9 @@ usage of a content event) where it sends one, else one per content event.
 Relayed bytes are the replica's own, with these exceptions. What only the gateway asked for, the
 usage event and prompt-progress events, is left out, and so is the running usage inside content
 events (clients add it up). A usage inside the last content event (llama.cpp, completions) becomes
-the event of its own that clients expect. ``timings`` stay: clients ignore what they do not know.
+the event of its own that clients expect, and several of several choices one, of all together, at
+the end. An event that is ``null`` (llama.cpp, before the choices of several prompts) is left out.
+``timings`` stay: clients ignore what they do not know.
 """
 
 from __future__ import annotations
@@ -26,9 +28,9 @@ from gateway.core.dispatch.effects import Usage
 from gateway.core.errors import UpstreamError
 from gateway.core.reasons import Reason
 from gateway.wire.answers.chunks import Choice, Chunk, decode_chunk
-from gateway.wire.answers.events import NOT_AN_OBJECT, Garbled, says
+from gateway.wire.answers.events import NOT_AN_OBJECT, Garbled, decode_json, says
 from gateway.wire.answers.hidden_errors import error_in, error_without_data
-from gateway.wire.chat.usage_tally import UsageTally
+from gateway.wire.chat.usage_tally import UsageTally, merged_report
 from gateway.wire.dialect import Frame, FrameFacts, ParsedBody, Rewrite
 
 _USAGE: Final = re.compile(rb',\s*"usage"\s*:\s*\{(?:[^{}]|\{[^{}]*\})*\}(?=\s*[,}])')
@@ -44,6 +46,7 @@ class OpenAiStreamReader:
         self._runs_usage = _asks_running_usage(parsed.body)
         self._cuts_running_usage = _asks_running_usage(rewrite.extras) and not self._runs_usage
         self._has_told_usage = False
+        self._last_usage: Frame | None = None  # the last event that had one
         self._tally = UsageTally(parsed)
         self._counts: dict[int, int] = {}
         self._reported: set[int] = set()
@@ -70,6 +73,8 @@ class OpenAiStreamReader:
             return self._done(frame)
         if not frame.data.strip():
             return FrameFacts(frame.raw, tokens=self._tokens)
+        if frame.data.strip() == b"null":
+            return FrameFacts(b"", tokens=self._tokens, gateway_only=True)
         try:
             chunk = decode_chunk(frame.data)
             error = error_in(chunk, frame.data)
@@ -82,7 +87,8 @@ class OpenAiStreamReader:
         if not self.is_complete():
             message = "The replica ended its stream before every choice had finished."
             return self._error(UpstreamError(Reason.UPSTREAM_INCOMPLETE, message))
-        return FrameFacts(frame.raw, is_done=True, tokens=self._tokens)
+        relay = self._usage_of_all() + frame.raw
+        return FrameFacts(relay, is_done=True, tokens=self._tokens)
 
     def _error(self, error: UpstreamError) -> FrameFacts:
         return FrameFacts(b"", error=error, tokens=self._tokens)
@@ -102,13 +108,12 @@ class OpenAiStreamReader:
                 self._finished.add(choice.index)
         progress = not (has_content or finish_reason) and says(chunk.prompt_progress)
         hidden = progress and not self._wants_progress
-        usage = self._final_usage(chunk, in_finish=True) if finish_reason else None
         return FrameFacts(
-            relay=b"" if hidden else self._relay(frame, chunk, ends=usage is not None),
+            relay=b"" if hidden else self._relay(frame, chunk, finishes=finish_reason is not None),
             has_content=has_content,
             is_reasoning_only=has_content and not is_visible,
             finish_reason=finish_reason,
-            usage=usage,
+            usage=self._final_usage(chunk, in_finish=True) if finish_reason else None,
             tokens=self._tokens,
             gateway_only=hidden,
             progress_only=progress,
@@ -117,8 +122,10 @@ class OpenAiStreamReader:
     def _without_choices(self, frame: Frame, chunk: Chunk) -> FrameFacts:
         """The usage event at the end, prompt progress, or something of the vendor's."""
         progress = says(chunk.prompt_progress)
-        unwanted = self._has_told_usage or not self._wants_usage
+        unwanted = self._has_told_usage or not self._wants_usage or self._choices > 1
         hidden = (chunk.usage is not None and unwanted) or (progress and not self._wants_progress)
+        if chunk.usage is not None:
+            self._last_usage = frame
         return FrameFacts(
             relay=b"" if hidden else frame.raw,
             usage=self._final_usage(chunk, in_finish=False),
@@ -127,15 +134,25 @@ class OpenAiStreamReader:
             progress_only=progress,
         )
 
-    def _relay(self, frame: Frame, chunk: Chunk, *, ends: bool) -> bytes:
-        """``ends``: the usage in this event is that of the whole call."""
+    def _relay(self, frame: Frame, chunk: Chunk, *, finishes: bool) -> bytes:
+        """``finishes``: a choice, so that a usage in this event is that of all of it."""
         if chunk.usage is None:
             return frame.raw
-        if ends and self._choices == 1 and not self._runs_usage:
-            self._has_told_usage = True
+        if finishes and not self._runs_usage:
+            self._last_usage = frame
             told = _USAGE.sub(b"", frame.raw)
+            if self._choices > 1:
+                return told
+            self._has_told_usage = True
             return told + _usage_event(frame) if self._wants_usage else told
         return _USAGE.sub(b"", frame.raw) if self._cuts_running_usage else frame.raw
+
+    def _usage_of_all(self) -> bytes:
+        """The event that is owed to who asked, where there are several choices."""
+        if self._last_usage is None or self._choices <= 1 or not self._wants_usage:
+            return b""
+        total = self._tally.total() if self._tally.is_summed else None
+        return _usage_event(self._last_usage, total)
 
     def _final_usage(self, chunk: Chunk, *, in_finish: bool) -> Usage | None:
         """Of the whole call: known once every choice has finished."""
@@ -183,9 +200,14 @@ def _asks_running_usage(body: Mapping[str, Any]) -> bool:
     return bool((body.get("stream_options") or {}).get("continuous_usage_stats"))
 
 
-def _usage_event(frame: Frame) -> bytes:
-    """The event with usage and without choices, of one that has both."""
-    told = msgspec.json.decode(frame.data or b"{}")
+def _usage_event(frame: Frame, total: Usage | None = None) -> bytes:
+    """The event with usage and without choices, of one that has usage. ``total``: of all."""
+    try:
+        told = decode_json(frame.data or b"{}")
+    except Garbled:
+        return b""
+    if total is not None:
+        told["usage"] = merged_report(told["usage"], total)
     return b"data: %b\n\n" % msgspec.json.encode({**told, "choices": []})
 
 

@@ -135,6 +135,52 @@ def test_usage_in_the_finish_event_becomes_an_event_of_its_own_for_who_asked() -
         assert not reader.is_complete()
 
 
+def choice(index: int, **fields: Any) -> dict[str, Any]:
+    return chunk(choices=[{"index": index, "delta": {"content": "x"}, **fields}])
+
+
+DONE = b"data: [DONE]\n\n"
+OF_TWO = {  # how servers report the usage of two choices
+    "once, for all": [chunk(choices=[], usage={**USAGE, "completion_tokens": 4})],
+    "once per choice": [chunk(choices=[], usage=USAGE)] * 2,
+}
+
+
+@pytest.mark.parametrize("reports", OF_TWO.values(), ids=OF_TWO)
+@pytest.mark.parametrize("asked", [False, True])
+def test_usage_of_several_choices_is_one_event_at_the_end(
+    reports: list[dict[str, Any]], asked: bool
+) -> None:
+    """G8"""
+    ends = [choice(index, finish_reason="stop") for index in (0, 1)]
+    events = [ends[0], reports[0], ends[1], *reports[1:]]
+    raw = relayed(stream(*events) + DONE, n=2, stream_options={"include_usage": asked})
+    told = [json.loads(frame.data or b"") for frame in frames(raw) if frame.data != b"[DONE]"]
+    assert [each["choices"] for each in told] == [*(end["choices"] for end in ends), *[[]] * asked]
+    usages = [each["usage"]["completion_tokens"] for each in told if each.get("usage")]
+    assert usages == [4] * asked
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_usage_in_the_finish_events_of_several_choices_is_one_event_at_the_end(
+    asked: bool,
+) -> None:
+    """G8"""
+    ends = [{**choice(index, finish_reason="stop"), "usage": USAGE} for index in (0, 1)]
+    raw = relayed(stream(*ends) + DONE, n=2, stream_options={"include_usage": asked})
+    told = [json.loads(frame.data or b"") for frame in frames(raw) if frame.data != b"[DONE]"]
+    assert [bool(each.get("usage")) for each in told] == [False, False, *[True] * asked]
+    assert [each["choices"] for each in told[2:]] == [[]] * asked
+
+
+def test_an_event_that_is_null_is_left_out() -> None:
+    """llama.cpp sends one before the choices of several prompts."""
+    raw = b"data: null\n\n"
+    (facts,) = read(raw)
+    assert (facts.relay, facts.error, facts.commits) == (b"", None, False)
+    assert relayed(raw + WHOLE, stream_options={"include_usage": True}) == WHOLE
+
+
 def test_progress_frames_that_only_the_gateway_asked_for_are_not_relayed() -> None:
     raw = event({**delta(), "prompt_progress": {"total": 9, "cache": 3, "processed": 5}})
     (facts,) = read(raw)
