@@ -151,12 +151,12 @@ def test_a_tool_is_called_whole_and_streamed(client: OpenAI, models: None) -> No
     assert last.output_text
 
 
-def test_the_clients_own_accumulation_agrees(client: OpenAI, models: None) -> None:
+def test_the_clients_own_accumulation_agrees(client: OpenAI, model: str) -> None:
     with client.responses.stream(
-        model="sim-items", input="The sea", extra_body={"max_output_tokens": 9}
+        model=model, input="The sea", extra_body={"max_output_tokens": 9}
     ) as stream:
         text = "".join(e.delta for e in stream if e.type == "response.output_text.delta")
-    assert text.startswith("[simulated]")
+    assert text
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,8 @@ class Response(msgspec.Struct, gc=False):
 class Event(msgspec.Struct, gc=False):
     type: str | None = None
     sequence_number: Count | None = None
+    output_index: Count | None = None
+    content_index: Count | None = None
     delta: str | None = None
     response: Response | None = None
     timings: Timings | None = None
@@ -52,6 +54,8 @@ def _untyped(event: dict[str, Any]) -> Event:
     return Event(
         type=fitting(event.get("type"), str),
         sequence_number=fitting(event.get("sequence_number"), Count),
+        output_index=fitting(event.get("output_index"), Count),
+        content_index=fitting(event.get("content_index"), Count),
         delta=text_of(event.get("delta")),
         response=_response(response) if isinstance(response, dict) else None,
         timings=fitting(event.get("timings"), Timings),

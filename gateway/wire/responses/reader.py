@@ -9,8 +9,9 @@ relayed.
 Output tokens are the replica's running count (``timings.predicted_n``) where it sends one, else
 one per delta, until the last event reports them.
 
-Bytes are relayed as they came, but for one thing: clients expect numbered events, and where the
-replica numbers none (llama.cpp) they get the number that follows.
+Bytes are relayed as they came, but for one thing: clients expect that events are numbered and say
+of which item and part they are, and where the replica says nothing of that (llama.cpp) it is
+written in: the number that follows, the item that was added last, its only part.
 """
 
 from __future__ import annotations
@@ -36,6 +37,14 @@ ENDS: Final = frozenset({"response.completed", "response.incomplete"})
 _FAILURES: Final = frozenset({"response.failed", "response.cancelled"})
 _THOUGHT: Final = "response.reasoning"
 _OWN: Final = "response."
+_ADDED: Final = "response.output_item.added"
+_OF_PART: Final = (
+    "response.content_part",
+    "response.output_text",
+    "response.refusal",
+    "response.reasoning_text",
+)
+_OF_ITEM: Final = (*_OF_PART, "response.output_item", "response.function_call", _THOUGHT)
 
 
 class ResponsesStreamReader:
@@ -44,6 +53,7 @@ class ResponsesStreamReader:
     def __init__(self) -> None:
         self._tokens = 0
         self._next_event = 0
+        self._items = 0  # that were added
         self._is_done = False
         self.usage: Usage | None = None
         self.finish_reason: str | None = None
@@ -76,7 +86,7 @@ class ResponsesStreamReader:
         raw, number = frame.raw, event.sequence_number
         if number is None:
             number = self._next_event
-            raw = _numbered(raw, number) if event.type else raw
+            raw = self._placed(raw, event, number) if event.type else raw
         self._next_event = number + 1
         if kind in ENDS:
             return self._end(raw, kind, event.response)
@@ -90,6 +100,17 @@ class ResponsesStreamReader:
             acknowledges=kind in _ACKNOWLEDGED,
             next_event=self._next_event,
         )
+
+    def _placed(self, raw: bytes, event: Event, number: int) -> bytes:
+        """``raw``, whose data is an object with a field, with what it does not say."""
+        kind, said = event.type or "", b'"sequence_number":%d,' % number
+        self._items += kind == _ADDED
+        if kind.startswith(_OF_ITEM) and event.output_index is None:
+            said += b'"output_index":%d,' % max(0, self._items - 1)
+        if kind.startswith(_OF_PART) and event.content_index is None:
+            said += b'"content_index":0,'
+        begin = raw.find(b"{", raw.find(b"data:")) + 1
+        return raw[:begin] + said + raw[begin:]
 
     def _end(self, raw: bytes, kind: str, response: Response | None) -> FrameFacts:
         if response is None:
@@ -137,12 +158,6 @@ def _failure(frame: Frame, event: Event) -> UpstreamError | None:
     if kind in _FAILURES or (kind in ENDS and event.response and event.response.status == "failed"):
         return error_of_response(event.response.error if event.response else msgspec.Raw())
     return None if kind.startswith(_OWN) else error_in(decode_chunk(data), data)
-
-
-def _numbered(raw: bytes, number: int) -> bytes:
-    """``raw``: a frame whose data is an object with a field."""
-    begin = raw.find(b"{", raw.find(b"data:")) + 1
-    return b'%b"sequence_number":%d,%b' % (raw[:begin], number, raw[begin:])
 
 
 def _why(response: Response) -> str:
