@@ -40,7 +40,7 @@ from workers.uploads import Upload, Uploads
 log = structlog.get_logger(__name__)
 
 FILES = "/v1/files"
-CONTENT = re.compile(r"/v1/files/([^/]{1,64})/content")
+CONTENT = re.compile(r"/v1/files/([^/\0]{1,64})/content")
 REASONS_OF_WEB: Mapping[int, Reason] = {
     400: Reason.INVALID_REQUEST,
     404: Reason.ENDPOINT_NOT_SERVED,
