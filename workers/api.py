@@ -11,7 +11,7 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import NinjaAPI, Query, Router
-from ninja.errors import ValidationError
+from ninja.errors import HttpError, ValidationError
 from ninja.security import HttpBearer
 from pydantic import Field
 
@@ -136,6 +136,7 @@ def cancel_batch(request: HttpRequest, batch_id: str) -> schemas.BatchShown:
 def tell_refusals(api: NinjaAPI) -> None:
     """Makes ``api`` tell what is refused below ``/v1/`` in OpenAI's shape."""
     others = api._exception_handlers[ValidationError]
+    elsewhere = api._exception_handlers[HttpError]
 
     def refused(request: HttpRequest, error: Any) -> HttpResponse:
         return _refused(error)
@@ -146,7 +147,15 @@ def tell_refusals(api: NinjaAPI) -> None:
         told: HttpResponse = others(request, error)
         return told
 
+    def unread(request: HttpRequest, error: Any) -> HttpResponse:
+        """The body is no JSON."""
+        if request.path.startswith("/v1/"):
+            return _refused(wrong(f"{error}."))
+        told: HttpResponse = elsewhere(request, error)
+        return told
+
     api.add_exception_handler(CallError, refused)
+    api.add_exception_handler(HttpError, unread)
     api.add_exception_handler(ValidationError, invalid)
 
 
