@@ -32,7 +32,7 @@ class Problem(Schema):
 
 def answers(shown: Any, *, status: int = 200) -> dict[Any, Any]:
     """What an operation may answer: ``shown``, or a problem."""
-    return {status: shown, frozenset({401, 403, 404, 409, 415, 422}): Problem}
+    return {status: shown, frozenset({400, 401, 403, 404, 409, 415, 422}): Problem}
 
 
 class Why(Body):
