@@ -58,8 +58,13 @@ class Authenticator:
     def principal(
         self, headers: Mapping[str, str], snapshot: Snapshot, *, scope: str, peer: str
     ) -> Principal:
-        """Raises Rejected: INVALID_API_KEY, TOO_MANY_FAILURES, SUSPENDED, NOT_PERMITTED (scope or
-        address)."""
+        """Who calls, and permitted to. Raises what ``identified`` and ``check_permitted`` raise."""
+        found = self.identified(headers, snapshot, peer=peer)
+        check_permitted(found, scope=scope, peer=peer)
+        return found
+
+    def identified(self, headers: Mapping[str, str], snapshot: Snapshot, *, peer: str) -> Principal:
+        """Who calls, permitted to or not. Raises Rejected: INVALID_API_KEY, TOO_MANY_FAILURES."""
         secret = presented_secret(headers)
         if secret.startswith(PREFIX):
             return self._from_token(secret, snapshot)
@@ -68,8 +73,7 @@ class Authenticator:
             raise self._wrong_key(peer) if secret else Rejected(Reason.INVALID_API_KEY)
         if not self._live(key):
             raise Rejected(Reason.INVALID_API_KEY)
-        tenant = _active_tenant(key, snapshot)
-        _check_permitted(key, scope, peer)
+        tenant = _tenant(key, snapshot)
         highest = tenant.highest_class
         return Principal(
             tenant,
@@ -106,7 +110,21 @@ class Authenticator:
             raise Rejected(Reason.INVALID_API_KEY)
         klass = PriorityClass.parse(claims.klass)
         line = BatchLine(claims.batch_id, claims.line_no)
-        return Principal(_active_tenant(key, snapshot), key, klass, klass, line)
+        return Principal(_tenant(key, snapshot), key, klass, klass, line)
+
+
+def check_permitted(caller: Principal, *, scope: str, peer: str) -> None:
+    """Raises Rejected: SUSPENDED, NOT_PERMITTED (scope or address; a line of a batch, which the
+    gateway sends itself, has neither)."""
+    key = caller.key
+    if caller.tenant.suspended:
+        raise Rejected(Reason.SUSPENDED)
+    if caller.line is not None:
+        return
+    if scope not in key.scopes:
+        raise Rejected(Reason.NOT_PERMITTED, f"This API key lacks the scope {scope!r}.")
+    if key.allowed_networks and not _within(peer, key.allowed_networks):
+        raise Rejected(Reason.NOT_PERMITTED, "This API key may not be used from this address.")
 
 
 def presented_secret(headers: Mapping[str, str]) -> str:
@@ -116,20 +134,11 @@ def presented_secret(headers: Mapping[str, str]) -> str:
     return headers.get("x-api-key", "").strip()
 
 
-def _active_tenant(key: KeyValue, snapshot: Snapshot) -> TenantValue:
+def _tenant(key: KeyValue, snapshot: Snapshot) -> TenantValue:
     tenant = snapshot.tenants.get(key.tenant)
     if tenant is None:
         raise Rejected(Reason.INVALID_API_KEY)
-    if tenant.suspended:
-        raise Rejected(Reason.SUSPENDED)
     return tenant
-
-
-def _check_permitted(key: KeyValue, scope: str, peer: str) -> None:
-    if scope not in key.scopes:
-        raise Rejected(Reason.NOT_PERMITTED, f"This API key lacks the scope {scope!r}.")
-    if key.allowed_networks and not _within(peer, key.allowed_networks):
-        raise Rejected(Reason.NOT_PERMITTED, "This API key may not be used from this address.")
 
 
 def _within(peer: str, networks: tuple[str, ...]) -> bool:

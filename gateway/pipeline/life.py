@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gateway.auth import Authenticator
+from gateway.auth import Authenticator, check_permitted
 from gateway.bus import EventBus
 from gateway.core.errors import CallError, Evicted, Preempted, UpstreamError
 from gateway.core.events import CallEnded
@@ -86,9 +86,10 @@ class Pipeline:
         """Steps 1 to 3. ``endpoint``: the one that the pool must serve."""
         snapshot = self.snapshot()
         call.config_version = snapshot.version
-        call.principal = self.authenticator.principal(  # 1
-            incoming.headers, snapshot, scope=INFERENCE, peer=incoming.peer
+        call.principal = self.authenticator.identified(  # 1; a refusal below has its owner
+            incoming.headers, snapshot, peer=incoming.peer
         )
+        check_permitted(call.principal, scope=INFERENCE, peer=incoming.peer)
         call.body = await incoming.parsed_body(
             most_bytes=snapshot.most_body_bytes, timeout_s=self.body_timeout_s
         )

@@ -6,7 +6,10 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from gateway.core.priority import PriorityClass
+from gateway.core.reasons import Reason
 from gateway.snapshot.values import AliasValue
 from tenants import key_format
 from tests.fakes.data_plane import POOL, House, chat, replica
@@ -81,5 +84,35 @@ def test_who_is_refused_before_the_class_is_known_has_none(in_house: Any) -> Non
         await house.call(chat(model="nothing"))
         assert (await house.call()).status == 200
         assert [record.klass for record in house.records] == [None, None, PriorityClass.STANDARD]
+
+    in_house(scenario)
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages/count_tokens"])
+def test_who_is_known_and_not_permitted_is_told_in_the_record(in_house: Any, path: str) -> None:
+    async def scenario(house: House) -> None:
+        (known,) = house.snapshot.keys.values()
+        for changes in ({"scopes": frozenset()}, {"allowed_networks": ("192.0.2.0/24",)}):
+            house.change(keys={known.key_id: replace(known, **changes)})
+            assert (await house.call(path=path)).status == 403
+        house.change(keys={known.key_id: known})
+        house.change_tenant("acme", suspended=True)
+        assert (await house.call(path=path)).status == 403
+        told = [(each.reason, each.tenant, each.key_id) for each in house.records]
+        reasons = (Reason.NOT_PERMITTED, Reason.NOT_PERMITTED, Reason.SUSPENDED)
+        assert told == [(reason, "acme", known.key_id) for reason in reasons]
+
+    in_house(scenario)
+
+
+def test_who_is_not_known_is_nobody_in_the_record(in_house: Any) -> None:
+    async def scenario(house: House) -> None:
+        (known,) = house.snapshot.keys.values()
+        forged = house.secrets["acme"][:-1] + ("a" if house.secrets["acme"][-1] != "a" else "b")
+        for headers in (wrong_key(), {"authorization": f"Bearer {forged}"}):
+            assert (await house.call(headers=headers)).status == 401
+        house.change(keys={known.key_id: replace(known, enabled=False)})
+        assert (await house.call()).status == 401
+        assert {(each.tenant, each.key_id) for each in house.records} == {("", "")}
 
     in_house(scenario)
