@@ -33,6 +33,14 @@ def chunks(events: list[Event]) -> list[dict[str, Any]]:
     return [event.json() for event in events[:-1]]
 
 
+def expect_two(told: list[dict[str, Any]]) -> None:
+    """A whole answer or the chunks of a stream: choices 0 and 1, each of which ends once."""
+    choices = [choice for each in told for choice in each["choices"]]
+    expect_equal({choice["index"] for choice in choices}, {0, 1}, "the set of `choices[].index`")
+    ended = [choice["index"] for choice in choices if choice.get("finish_reason")]
+    expect_equal(sorted(ended), [0, 1], "the choices with a finish reason")
+
+
 CHAT = Dialect("chat", ask, [])
 
 
@@ -110,6 +118,26 @@ async def a_stream_and_a_whole_answer_count_alike(server: Server) -> None:
     whole = (await ask(server, temperature=0)).fine()["usage"]
     told = await stream(server, temperature=0, stream_options={"include_usage": True})
     expect_equal(told[-1]["usage"]["prompt_tokens"], whole["prompt_tokens"], "`prompt_tokens`")
+
+
+@CHAT.check
+async def two_choices_are_two(server: Server) -> None:
+    told = (await ask(server, n=2, max_tokens=1)).fine()
+    expect_two([told])
+    for choice in told["choices"]:
+        expect_equal(choice["message"]["role"], "assistant", "the role")
+    tokens = told["usage"]["completion_tokens"]
+    expect(tokens > 1, f"`usage.completion_tokens` of two choices of 1 token is {tokens}")
+
+
+@CHAT.check
+async def a_stream_of_two_choices_has_one_usage_at_its_end(server: Server) -> None:
+    told = await stream(server, n=2, max_tokens=1, stream_options={"include_usage": True})
+    expect_two(told)
+    expect_equal(sum(bool(each.get("usage")) for each in told), 1, "the number of usages")
+    expect_equal(told[-1]["choices"], [], "`choices` of the last chunk")
+    tokens = told[-1]["usage"]["completion_tokens"]
+    expect(tokens > 1, f"`usage.completion_tokens` of two choices of 1 token is {tokens}")
 
 
 @CHAT.check

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.conformance.chat import chunks
+from tests.conformance.chat import chunks, expect_two
 from tests.conformance.checks import Dialect
 from tests.conformance.errors import openai_error
 from tests.conformance.server import Answer, Server, expect, expect_equal, expect_kind
@@ -51,6 +51,13 @@ async def a_stream_has_usage_at_its_end_when_asked(server: Server) -> None:
     last = chunks(answer.events())[-1]
     expect_equal(last["choices"], [], "`choices` of the last chunk")
     expect_kind(last.get("usage"), dict, "`usage` of the last chunk")
+
+
+@COMPLETIONS.check
+async def two_prompts_have_two_choices(server: Server) -> None:
+    prompts = ["The sea", "A mountain of snow"]
+    expect_two([(await ask(server, prompt=prompts)).fine()])
+    expect_two(chunks((await ask(server, prompt=prompts, stream=True)).events()))
 
 
 @COMPLETIONS.check

@@ -15,15 +15,19 @@ PATH = "/v1/embeddings"
 NEAR = 1e-3  # the largest difference of a component
 
 
+def model(server: Server) -> str:
+    return server.embedding_model or server.model
+
+
 def body(server: Server, **fields: Any) -> dict[str, Any]:
-    return {"model": server.embedding_model or server.model, "input": "The sea", **fields}
+    return {"model": model(server), "input": "The sea", **fields}
 
 
 async def ask(server: Server, **fields: Any) -> Answer:
     return await server.post(PATH, body(server, **fields))
 
 
-EMBEDDINGS = Dialect("embeddings", ask, [])
+EMBEDDINGS = Dialect("embeddings", ask, [], model)
 
 
 @EMBEDDINGS.check

@@ -11,7 +11,7 @@ async def ask(server: Server) -> Answer:
     return await server.call("GET", "/v1/models")
 
 
-MODELS = Dialect("models", ask, [])
+MODELS = Dialect("models", ask, [], model=lambda server: "")
 
 
 @MODELS.check

@@ -18,19 +18,23 @@ class DeviationError(Exception):
     """What was found in place of what was expected."""
 
 
+class CannotAskError(Exception):
+    """Why the checks would say nothing of this server: in one line."""
+
+
 def expect(condition: object, words: str) -> None:
     if not condition:
         raise DeviationError(words)
 
 
 def expect_equal(found: object, wanted: object, what: str) -> None:
-    expect(found == wanted, f"{what} is {_short(found)}, expected {_short(wanted)}")
+    expect(found == wanted, f"{what} is {short(found)}, expected {short(wanted)}")
 
 
 def expect_kind(value: object, kind: type | tuple[type, ...], what: str) -> None:
     expect(
         isinstance(value, kind) and not (kind is int and isinstance(value, bool)),
-        f"{what} is {_short(value)}",
+        f"{what} is {short(value)}",
     )
 
 
@@ -45,7 +49,7 @@ class Event:
         try:
             return json.loads(self.data)
         except ValueError:
-            raise DeviationError(f"an event's data is no JSON: {_short(self.data)}") from None
+            raise DeviationError(f"an event's data is no JSON: {short(self.data)}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +69,33 @@ class Answer:
         try:
             return json.loads(self.body)
         except ValueError:
-            raise DeviationError(f"the body is no JSON: {_short(self.body)}") from None
+            raise DeviationError(f"the body is no JSON: {short(self.body)}") from None
 
     def fine(self) -> Any:
         """Of a call that must succeed."""
-        expect_equal(self.status, 200, f"the status ({_short(self.body)})")
+        expect_equal(self.status, 200, f"the status ({short(self.body)})")
         return self.json()
+
+    @property
+    def error(self) -> tuple[object, str]:
+        """Code and message, as far as it has them, in the form of any server."""
+        try:
+            told = json.loads(self.body)
+        except ValueError:
+            return None, ""
+        error = told.get("error", told) if isinstance(told, dict) else told
+        if isinstance(error, dict):
+            return error.get("code"), str(error.get("message") or "")
+        return None, str(error)
 
     def events(self) -> list[Event]:
         """Of a stream that must succeed."""
-        expect_equal(self.status, 200, f"the status ({_short(self.body)})")
+        expect_equal(self.status, 200, f"the status ({short(self.body)})")
         expect_equal(self.media_type, "text/event-stream", "the content type")
-        text = self.body.decode().replace("\r\n", "\n").replace("\r", "\n")
+        try:
+            text = self.body.decode().replace("\r\n", "\n").replace("\r", "\n")
+        except UnicodeDecodeError as error:
+            raise DeviationError(f"the stream is no UTF-8: {error}") from None
         expect(not text or text.endswith("\n\n"), "the stream ends in the middle of an event")
         events = map(_event, text.split("\n\n"))
         return [event for event in events if event.data]
@@ -142,6 +161,6 @@ def _event(frame: str) -> Event:
     return Event(name, "\n".join(data))
 
 
-def _short(value: object) -> str:
+def short(value: object) -> str:
     text = value.decode(errors="replace") if isinstance(value, bytes) else repr(value)
     return text if len(text) <= 160 else text[:157] + "..."
