@@ -42,18 +42,22 @@ class AnswerWriter:
         closing = self._chunk(piece | {"finish_reason": self._call.finish})
         if self._call.include_usage:
             usage = self.usage(number, cached_tokens)
-            closing += _event(self._envelope() | {"choices": [], "usage": usage})
+            closing += event(self.envelope() | {"choices": [], "usage": usage})
         return closing + DONE
 
     def whole(self, cached_tokens: int) -> bytes:
         """The answer of a call without a stream."""
         text = b"".join(self._call.answer).decode()
-        choice: dict[str, Any] = {"index": 0, "logprobs": None, "finish_reason": self._call.finish}
+        choice: dict[str, Any] = {
+            "index": self._call.choice,
+            "logprobs": None,
+            "finish_reason": self._call.finish,
+        }
         if self._call.chat:
             choice["message"] = {"role": "assistant", "content": text}
         else:
             choice["text"] = text
-        answer = self._envelope() | {
+        answer = self.envelope() | {
             "choices": [choice],
             "usage": self.usage(len(self._call.answer), cached_tokens),
         }
@@ -77,13 +81,13 @@ class AnswerWriter:
         return before, after
 
     def _chunk(self, piece: dict[str, Any], usage: dict[str, Any] | None = None) -> bytes:
-        choice = {"index": 0, "logprobs": None} | piece
+        choice = {"index": self._call.choice, "logprobs": None} | piece
         extra = {} if usage is None else {"usage": usage}
-        return _event(self._envelope() | {"choices": [choice]} | extra)
+        return event(self.envelope() | {"choices": [choice]} | extra)
 
-    def _envelope(self) -> dict[str, Any]:
+    def envelope(self) -> dict[str, Any]:
         return {
-            "id": self._call.request.request_id,
+            "id": self._call.answer_id,
             "object": "chat.completion.chunk" if self._call.chat else "text_completion",
             "created": self._created_at,
             "model": self._call.model,
@@ -91,5 +95,5 @@ class AnswerWriter:
         }
 
 
-def _event(data: dict[str, Any]) -> bytes:
+def event(data: dict[str, Any]) -> bytes:
     return b"data: " + msgspec.json.encode(data) + b"\n\n"

@@ -5,13 +5,15 @@ does.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 
 from gateway.simulation.engine import Engine, EngineRequest
 from gateway.simulation.pseudo_text import TOKEN_BYTES, PseudoPrompt, block_hashes
+
+MOST_CHOICES = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +32,19 @@ class Refusal(Exception):
         return msgspec.json.encode({"error": error})
 
 
+BUSY = Refusal(
+    503,
+    "Service Unavailable",
+    "The engine is currently busy and cannot accept new requests. Please try again later or on a "
+    "different instance.",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class SimulatedCall:
-    """``answer`` are the tokens that will be emitted, one by one; ``finish`` is why it ends."""
+    """``answer`` are the tokens that will be emitted, one by one; ``finish`` is why it ends.
+    ``choice`` is its place among the choices of one request, ``others`` are those after the first.
+    """
 
     request: EngineRequest
     model: str
@@ -42,13 +54,43 @@ class SimulatedCall:
     continuous_usage: bool
     answer: list[bytes]
     finish: str
+    choice: int = 0
+    choices_per_prompt: int = 1
+    others: tuple[SimulatedCall, ...] = ()
+
+    @property
+    def answer_id(self) -> str:
+        """Is the same of all choices."""
+        return self.request.request_id.partition("/")[0]
 
 
 def parse(raw: bytes, request_id: str, *, chat: bool, model: str, engine: Engine) -> SimulatedCall:
     """Raises Refusal."""
     body = json_object(raw, model)
-    if _integer(body, "n", 1) != 1:
-        raise bad_request("The simulated replica makes one choice per request.")
+    n, prompts = _integer(body, "n", 1), _prompts(body, chat=chat)
+    if not 1 <= n <= MOST_CHOICES:
+        raise bad_request(f"n must be between 1 and {MOST_CHOICES}.")
+    if n * len(prompts) == 1:
+        return _call(body, request_id, chat=chat, model=model, engine=engine)
+    calls = [
+        _call(body | prompt, f"{request_id}/{place}", chat=chat, model=model, engine=engine)
+        for place, prompt in enumerate(prompt for prompt in prompts for _ in range(n))
+    ]
+    first, *others = (replace(call, choice=place) for place, call in enumerate(calls))
+    return replace(first, choices_per_prompt=n, others=tuple(others))
+
+
+def _prompts(body: Mapping[str, Any], *, chat: bool) -> list[dict[str, Any]]:
+    """What to put into the body for each of them."""
+    prompt = body.get("prompt")
+    if chat or not isinstance(prompt, list) or isinstance(next(iter(prompt), 0), int):
+        return [{}]
+    return [{"prompt": each} for each in prompt]
+
+
+def _call(
+    body: dict[str, Any], request_id: str, *, chat: bool, model: str, engine: Engine
+) -> SimulatedCall:
     text = _chat_text(body) if chat else _completion_text(body)
     prompt = PseudoPrompt(text, str(body.get("cache_salt", "")).encode())
     wanted, limit = _lengths(body, prompt, engine)
@@ -127,7 +169,7 @@ def _completion_text(body: Mapping[str, Any]) -> bytes:
     if isinstance(prompt, list) and len(prompt) == 1:
         prompt = prompt[0]
     if not isinstance(prompt, str) or not prompt:
-        raise bad_request("prompt must be one text or one list of tokens.")
+        raise bad_request("a prompt must be one text or one list of tokens.")
     return prompt.encode()
 
 

@@ -22,7 +22,7 @@ _BEFORE_ARGUMENTS: Final = b'{"text":"'
 _AFTER_ARGUMENTS: Final = b'"}'
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ResponsesCall(SimulatedCall):
     """``tool`` empty: the answer is a text."""
 

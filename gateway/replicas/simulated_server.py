@@ -18,7 +18,8 @@ from dataclasses import dataclass
 import msgspec
 from aiohttp import web
 
-from gateway.replicas.simulated_call import Refusal, SimulatedCall
+from gateway.replicas.simulated_call import BUSY, Refusal, SimulatedCall
+from gateway.replicas.simulated_choices import Choices, choices_of
 from gateway.replicas.simulated_clock import EngineClock
 from gateway.replicas.simulated_embeddings import parse_embeddings
 from gateway.replicas.simulated_forms import FORMS, Form, Writer
@@ -27,12 +28,6 @@ from gateway.replicas.simulated_metrics import SimulatedMetrics
 from gateway.simulation.engine import Emitted, Engine, EngineConfig
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
-_BUSY = Refusal(
-    503,
-    "Service Unavailable",
-    "The engine is currently busy and cannot accept new requests. Please try again later or on a "
-    "different instance.",
-)
 _HEADERS = {"X-Simulated-Replica": "true"}
 
 
@@ -81,7 +76,7 @@ class SimulatedReplica:
             asked = parse_embeddings(raw, request_id, model=self._model, engine=self.engine)
             tokens = self.clock.submit(asked.request)
             if tokens is None:
-                raise _BUSY
+                raise BUSY
             await tokens.get()
             return _json(asked.answer())
         except Refusal as refusal:
@@ -103,9 +98,11 @@ class SimulatedReplica:
         raw = await request.read()
         try:
             call = form.parse(raw, request_id, model=self._model, engine=self.engine)
+            if call.others:
+                return await self._tell_choices(request, call, choices_of(call))
             tokens = self.clock.submit(call.request)
             if tokens is None:
-                raise _BUSY
+                raise BUSY
             return await self._tell(request, form, call, tokens)
         except Refusal as refusal:
             return _json(form.refusal(refusal), refusal.status)
@@ -128,13 +125,21 @@ class SimulatedReplica:
                 emitted = await tokens.get()
             self.metrics.ended(ttft_s, time.monotonic() - started_s)
             return _json(writer.whole(first.cached_tokens))
-        response = web.StreamResponse(
-            headers=_HEADERS | {"Content-Type": "text/event-stream; charset=utf-8"}
-        )
-        await response.prepare(request)
+        response = await _stream_begun(request)
         await self._stream(response, writer, tokens, started_s)
         await response.write_eof()
         return response
+
+    async def _tell_choices(
+        self, request: web.Request, call: SimulatedCall, choices: Choices
+    ) -> web.StreamResponse:
+        with choices.running(self.clock) as tokens:
+            if not call.stream:
+                return _json(await choices.whole(tokens))
+            response = await _stream_begun(request)
+            await choices.stream(response, tokens)
+            await response.write_eof()
+            return response
 
     async def _stream(
         self,
@@ -180,6 +185,14 @@ async def running(
     finally:
         steps.cancel()
         await runner.cleanup()
+
+
+async def _stream_begun(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse(
+        headers=_HEADERS | {"Content-Type": "text/event-stream; charset=utf-8"}
+    )
+    await response.prepare(request)
+    return response
 
 
 def _json(body: bytes, status: int = 200) -> web.Response:
