@@ -1,8 +1,9 @@
 """Who is looking, and what may they see?
 
 An operator sees the fleet. Anybody else sees one organization that they are a member of: the one
-chosen in the session, else the first. Who is neither gets a page that says who can grant it. What
-belongs to another tenant is answered like what does not exist.
+chosen in the session, else the first; what comes from a page of another one of theirs is answered
+with 409 (``dashboard.tabs``), by ``page`` and so for every page. Who is neither gets a page that
+says who can grant it. What belongs to another tenant is answered like what does not exist.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from django.shortcuts import render
 from django.utils.crypto import constant_time_compare
 from django.views.decorators.cache import never_cache
 
+from dashboard import tabs
 from dashboard.live.audience import OPERATORS, Audience, MembersOf
 from tenants.actors import Actor
 from tenants.models import Role
@@ -77,6 +79,28 @@ def viewer_of(user: Any, chosen: str | None) -> Viewer:
 
 def page(view: View) -> View:
     """For signed-in people with a role. The view gets ``viewer`` after ``request``."""
+
+    @wraps(view)
+    def guarded(request: HttpRequest, viewer: Viewer, *args: Any, **kwargs: Any) -> HttpResponse:
+        tenant = viewer.tenant
+        if tenant and tabs.is_of_another(request, tenant, has_others=bool(viewer.others)):
+            return _switched(request, viewer)
+        return view(request, viewer, *args, **kwargs)
+
+    return page_of_any_tab(guarded)
+
+
+def _switched(request: HttpRequest, viewer: Viewer) -> HttpResponse:
+    """Names the organization that was left only where the viewer is its member."""
+    left = [(slug, name) for slug, name in viewer.others if slug in tabs.named_by(request)]
+    slug, name = left[0] if left else ("", "")
+    part = "switched_part" if request.headers.get("HX-Request") else "switched"
+    context = {"viewer": viewer, "left": slug, "left_name": name}
+    return render(request, f"dashboard/{part}.html", context, status=409)
+
+
+def page_of_any_tab(view: View) -> View:
+    """As ``page``, and whatever organization the request's page is of: for the switch itself."""
 
     @never_cache
     @login_required

@@ -4,8 +4,9 @@ It sends when the browser has taken the previous message, so that a stuck browse
 and no more. What the browser may say is its theme; anything else closes the socket. Every few
 seconds the session and the role are read again, off the loop; when they are gone, so is the socket.
 
-Close codes: 4401 not signed in (any more), 4403 no role or another one, 1008 not understood. A
-socket that another site's page opens is refused before it is accepted.
+Close codes: 4401 not signed in (any more), 4403 no role or another one, 4409 the session is in
+another organization than the page that opened the socket, 1008 not understood. A socket that
+another site's page opens is refused before it is accepted.
 """
 
 from __future__ import annotations
@@ -20,15 +21,17 @@ from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
 
+from dashboard import tabs
 from dashboard.access import audience_of_session
 from dashboard.figures import THEMES
-from dashboard.live.audience import Audience
+from dashboard.live.audience import Audience, MembersOf
 from dashboard.live.feed import LiveFeed, Subscription
 from dashboard.live.messages import Moment
 from dashboard.live.origin import is_own_page
 
 SIGNED_OUT = 4401
 FORBIDDEN = 4403
+SWITCHED = 4409
 NOT_UNDERSTOOD = 1008
 LONGEST_MESSAGE = 200
 
@@ -51,6 +54,10 @@ class LiveConsumer(AsyncWebsocketConsumer):
         if audience is None:
             signed_in = getattr(self.scope.get("user"), "is_authenticated", False)
             await self.close(FORBIDDEN if signed_in else SIGNED_OUT)
+            return
+        page = _page_of(self.scope.get("query_string", b""))
+        if page is not None and page != audience:
+            await self._close_for(audience)
             return
         feed: LiveFeed | None = self.scope.get("live")
         if feed is not None:
@@ -95,8 +102,23 @@ class LiveConsumer(AsyncWebsocketConsumer):
             await asyncio.sleep(settings.FAIRWAY_DASHBOARD.access_recheck_s)
             now = await self._allowed()
             if now != audience:
-                await self.close(SIGNED_OUT if now is None else FORBIDDEN)
+                await self._close_for(now)
                 return
+
+    async def _close_for(self, now: Audience | None) -> None:
+        """The page shows another audience than ``now``."""
+        if now is None:
+            await self.close(SIGNED_OUT, "signed out")
+        elif isinstance(now, MembersOf):
+            await self.close(SWITCHED, "another organization")
+        else:
+            await self.close(FORBIDDEN, "another role")
+
+
+def _page_of(query: bytes) -> Audience | None:
+    """Whom the page that opens the socket was rendered for; grants nothing."""
+    named = parse_qs(query.decode("latin-1")).get(tabs.FIELD)
+    return MembersOf(named[0]) if named else None
 
 
 def _theme(query: bytes) -> str:

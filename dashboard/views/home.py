@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 
-from dashboard.access import CHOSEN, Viewer, page
+from dashboard.access import CHOSEN, Viewer, page, page_of_any_tab
 from dashboard.live.audience import OPERATORS, MembersOf
 from dashboard.quota import credit_use, limit_states
 from dashboard.selectors import live_facts
@@ -58,7 +58,7 @@ def _quota(request: HttpRequest, slug: str) -> dict[str, object]:
 
 
 @require_POST
-@page
+@page_of_any_tab
 def choose_organization(request: HttpRequest, viewer: Viewer) -> HttpResponse:
     """One of the viewer's own; any other slug changes nothing."""
     slug = request.POST.get("slug", "")

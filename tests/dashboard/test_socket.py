@@ -17,6 +17,7 @@ from websockets.typing import Origin
 from dashboard.live import consumers
 from gateway.core.events import ConfigApplied
 from tenants.models import Operator
+from tenants.services import members
 from tests import factories
 from tests.dashboard.pages_server import PagesServer
 from tests.fakes.live_events import LiveEvents
@@ -168,6 +169,38 @@ async def test_a_signed_out_session_loses_its_socket(
             await until(socket, lambda _: False)
     assert closed.value.rcvd is not None
     assert closed.value.rcvd.code == consumers.SIGNED_OUT
+
+
+async def test_a_socket_of_a_page_of_another_organization_closes(
+    server: PagesServer, live_cast: factories.Cast
+) -> None:
+    cookie = f"sessionid={await session_of(live_cast.alice)}"
+    url, headers = f"{server.ws_url}?organization=rival", {"Cookie": cookie}
+    origin = Origin(server.url)
+    async with connect(url, additional_headers=headers, origin=origin) as socket:
+        with pytest.raises(ConnectionClosed) as closed:
+            await message(socket)
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == consumers.SWITCHED
+    assert closed.value.rcvd.reason == "another organization"
+
+
+async def test_a_switch_in_another_tab_closes_the_socket_with_its_reason(
+    live_cast: factories.Cast, short_recheck: None, server: PagesServer
+) -> None:
+    add = sync_to_async(members.add)
+    await add(slug="rival", username="alice", role="viewer", actor=factories.TESTER)
+    client = Client()
+    await sync_to_async(client.force_login)(live_cast.alice, BACKEND)
+    headers = {"Cookie": f"sessionid={client.cookies['sessionid'].value}"}
+    url, origin = f"{server.ws_url}?organization=acme", Origin(server.url)
+    async with connect(url, additional_headers=headers, origin=origin) as socket:
+        await message(socket)
+        await sync_to_async(client.post)("/organization/", {"slug": "rival"})
+        with pytest.raises(ConnectionClosed) as closed:
+            await until(socket, lambda _: False)
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == consumers.SWITCHED
 
 
 async def test_the_theme_of_the_figures_follows_the_browser(

@@ -4,6 +4,12 @@ const STALE_S = 3.5;
 const FIRST_RETRY_MS = 500;
 const LAST_RETRY_MS = 10000;
 const SPOKEN_EVERY_MS = 30000;
+/* Close codes after which the socket is not opened again: the indicator, the banner. */
+const REFUSALS = {
+  4401: ["Signed out", "You are signed out or may no longer see this."],
+  4403: ["Role changed", "Your role was changed. This page stays as it was."],
+  4409: ["Switched", "You have switched to another organization in another tab. This page stays as it was."],
+};
 
 const indicator = document.getElementById("live");
 const pauseButton = document.getElementById("pause");
@@ -12,7 +18,7 @@ const spoken = document.getElementById("spoken");
 
 let socket = null;
 let connected = false;
-let refused = false;
+let refused = null; // of REFUSALS
 let retryMs = FIRST_RETRY_MS;
 let paused = false;
 let held = null;
@@ -32,7 +38,7 @@ function connect() {
   socket.onmessage = (event) => receive(JSON.parse(event.data));
   socket.onclose = (event) => {
     connected = false;
-    refused = event.code === 4401 || event.code === 4403;
+    refused = REFUSALS[event.code] ?? null;
     showState();
     if (refused) return;
     setTimeout(connect, retryMs * (0.5 + Math.random()));
@@ -119,7 +125,7 @@ function showState() {
     words = `Paused, ${heldCount} new`;
   } else if (!connected) {
     state = updatedAt === null ? "connecting" : "disconnected";
-    words = refused ? "Signed out" : updatedAt === null ? "Connecting" : `Reconnecting, as of ${clock(updatedAt)} UTC`;
+    words = refused ? refused[0] : updatedAt === null ? "Connecting" : `Reconnecting, as of ${clock(updatedAt)} UTC`;
   } else if (stale) {
     state = "stale";
     words = `Stale since ${clock(updatedAt)} UTC`;
@@ -130,16 +136,26 @@ function showState() {
 }
 
 function showBanner(stale) {
-  const cut = refused || (!connected && updatedAt !== null);
+  const cut = refused !== null || (!connected && updatedAt !== null);
   const shown = cut || stale;
   document.documentElement.classList.toggle("is-stale", shown);
   banner.hidden = !shown;
   const words = refused
-    ? "You are signed out or may no longer see this. Load the page again to sign in."
+    ? refused[1]
     : cut
       ? `Disconnected. These figures are from ${clock(updatedAt)} UTC; trying to reconnect.`
       : stale ? `Stale since ${clock(updatedAt)} UTC: the gateway sends no new figures.` : "";
-  if (banner.textContent !== words) banner.textContent = words;
+  if (banner.dataset.words === words) return;
+  banner.dataset.words = words;
+  banner.textContent = words;
+  if (refused) banner.append(" ", reloadLink());
+}
+
+function reloadLink() {
+  const link = document.createElement("a");
+  link.href = location.pathname + location.search;
+  link.textContent = "Load the page again";
+  return link;
 }
 
 function setPaused(wanted) {
