@@ -13,7 +13,9 @@ from dashboard.live.facts import FleetFacts
 from dashboard.numbers import many, percent, plain
 from gateway.core.priority import PriorityClass
 from tenants.actors import Actor
+from tenants.errors import Stale
 from tenants.models import AuditEntry, Organization
+from tenants.selectors.audit import entries as audit_entries
 from tenants.selectors.organizations import organization
 from tenants.services import organizations
 from tenants.services.transactions import transactional
@@ -84,6 +86,7 @@ WRITES: dict[str, Callable[..., AuditEntry]] = {
     "weight": organizations.set_weight,
     "highest_class": organizations.set_highest_class,
 }
+ACTIONS = (organizations.SET_WEIGHT, organizations.SET_HIGHEST_CLASS)
 
 
 @transactional
@@ -99,3 +102,26 @@ def apply(*, slug: str, wish: PolicyWish, actor: Actor) -> tuple[AuditEntry, ...
             )
             entries.append(written)
     return tuple(entries)
+
+
+def apply_once(*, slug: str, wish: PolicyWish, actor: Actor) -> tuple[AuditEntry, ...]:
+    """As ``apply``; the same wish sent twice is written once and has the same entries as answer."""
+    try:
+        made = apply(slug=slug, wish=wish, actor=actor)
+    except Stale:
+        made = _applied(slug, wish, actor)
+        if not made:
+            raise
+    return made or _applied(slug, wish, actor)
+
+
+def _applied(slug: str, wish: PolicyWish, actor: Actor) -> tuple[AuditEntry, ...]:
+    """The entries by which this very wish made the tenant what it is; empty where others did."""
+    row = organization(slug)
+    steps = row.version - wish.seen_version
+    if differences(row, wish) or not 0 < steps <= len(WRITES):
+        return ()
+    latest = audit_entries(target=f"tenant:{slug}").filter(action__in=ACTIONS)[:steps]
+    own = (str(actor), wish.why, None)
+    made = tuple(one for one in latest if (one.actor, one.why, one.undoes) == own)
+    return made[::-1] if len(made) == steps else ()

@@ -7,7 +7,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_POST
 
 from dashboard.access import Viewer, actor_of, operator_page
-from dashboard.changes import apply, differences, predicted
+from dashboard.changes import apply_once, differences, predicted
 from dashboard.forms import PolicyForm, add_refusal
 from dashboard.live.audience import OPERATORS
 from dashboard.selectors import live_facts
@@ -32,19 +32,21 @@ def policy(request: HttpRequest, viewer: Viewer, slug: str) -> HttpResponse:
     wish = form.wish()
     if request.POST.get("step") == "change":
         return _form(request, viewer, row, form)
+    applies = request.POST.get("step") == "apply"
+    if applies:
+        try:
+            made = apply_once(slug=slug, wish=wish, actor=actor_of(request))
+        except TenancyError as error:
+            return _refused(request, viewer, slug, form, error)
+        if made:
+            return _result(request, viewer, _organization(slug), made)
     changes = differences(row, wish)
-    if not changes:
+    if applies or not changes:
         form.add_error(None, "Nothing would change: this is what is set now.")
         return _form(request, viewer, row, form, status=422)
-    if request.POST.get("step") != "apply":
-        facts = live_facts(request, OPERATORS)
-        context = {"differences": changes, "predicted": predicted(row, wish, facts), "form": form}
-        return _show(request, viewer, row, "review", context)
-    try:
-        made = apply(slug=slug, wish=wish, actor=actor_of(request))
-    except TenancyError as error:
-        return _refused(request, viewer, slug, form, error)
-    return _result(request, viewer, _organization(slug), made)
+    facts = live_facts(request, OPERATORS)
+    context = {"differences": changes, "predicted": predicted(row, wish, facts), "form": form}
+    return _show(request, viewer, row, "review", context)
 
 
 @require_POST

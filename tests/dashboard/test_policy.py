@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
 from django.test import Client
 
 from tenants.models import AuditEntry, Organization
+from tenants.services import organizations
+from tests import factories
 
 ClientOf = Callable[[str], Client]
 PATH = "/tenants/acme/policy/"
@@ -82,6 +85,32 @@ def test_who_read_an_older_version_overwrites_nothing(client_of: ClientOf) -> No
     assert "was changed meanwhile" in answer.content.decode()
     assert 'name="version" value="2"' in answer.content.decode()
     assert weight() == 3
+
+
+@pytest.mark.parametrize("highest_class", ["interactive", "batch"])
+def test_the_same_change_sent_twice_is_made_once_and_shown_twice(
+    highest_class: str, client_of: ClientOf
+) -> None:
+    olga = client_of("olga")
+    first = olga.post(PATH, wish(highest_class=highest_class)).content.decode()
+    made = AuditEntry.objects.count()
+    answer = olga.post(PATH, wish(highest_class=highest_class))
+    again = answer.content.decode()
+    assert answer.status_code == 200
+    assert "Nothing was changed" not in again
+    assert "Undo weight" in again
+    undos = re.findall(r"/audit/\d+/undo/", first)
+    assert re.findall(r"/audit/\d+/undo/", again) == undos
+    assert AuditEntry.objects.count() == made
+
+
+def test_a_change_that_another_operator_made_is_not_shown_as_the_own(
+    client_of: ClientOf, cast: factories.Cast
+) -> None:
+    organizations.set_weight(slug="acme", weight=3, actor=factories.TESTER, why="contract")
+    answer = client_of("olga").post(PATH, wish())
+    assert answer.status_code == 422
+    assert "Nothing would change" in answer.content.decode()
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "1e12", "nan", "inf", "", "x"])

@@ -1,4 +1,4 @@
-/* What every page needs: theme switch, dialog, copy buttons, relative times, menus, Escape. */
+/* What every page needs: theme switch, dialog, one submission at a time, copy buttons, relative times, menus, Escape. */
 const switcher = document.querySelector("[data-theme-switch]");
 
 function showTheme() {
@@ -58,6 +58,40 @@ document.addEventListener("keydown", (event) => {
     menu.open = false;
     menu.querySelector("summary").focus();
   }
+});
+
+/* A form is sent once: while its answer is awaited, and by the second click of a double one (which may meet a
+   button that the answer has just put there), nothing is sent. */
+const sending = new Set();
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("button, input[type=submit]");
+  if (event.detail < 2 || button?.type !== "submit") return;
+  event.preventDefault();
+  event.stopImmediatePropagation();
+}, true);
+
+document.addEventListener("submit", (event) => {
+  if (sending.has(event.target)) {
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    return;
+  }
+  sending.add(event.target);
+  event.target.setAttribute("aria-busy", "true");
+}, true);
+
+function sent(form) {
+  sending.delete(form);
+  form.removeAttribute("aria-busy");
+}
+
+document.addEventListener("htmx:finally:request", (event) => {
+  const form = event.detail?.ctx?.sourceElement;
+  for (const one of sending) if (one === form || !one.isConnected) sent(one);
+});
+window.addEventListener("pageshow", (event) => {
+  if (event.persisted) sending.forEach(sent);
 });
 
 /* A link with hx-target="#dialog-content" opens the dialog once its form is there. A saved change is told to the
