@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 from gateway.replicas.simulated_answer import AnswerWriter
-from gateway.replicas.simulated_call import Refusal, SimulatedCall, parse
+from gateway.replicas.simulated_call import Refusal, SimulatedCall, bad_request, parse
 from gateway.replicas.simulated_clock import EngineClock
 from gateway.replicas.simulated_metrics import SimulatedMetrics
 from gateway.replicas.upstream import AttemptTimeouts, PlainAnswer, ReplicaTarget
@@ -45,6 +45,8 @@ class SimulatedUpstream:
         try:
             chat = path.endswith("/chat/completions")
             call = parse(body, request_id, chat=chat, model=self._model, engine=engine)
+            if call.others:
+                raise bad_request("Several choices are made by the replica behind HTTP only.")
         except Refusal as refusal:
             raise error_for_status(refusal.status, refusal.body()) from refusal
         tokens = clock.submit(call.request)
