@@ -93,6 +93,16 @@ def test_an_overloaded_holder_is_left_alone() -> None:
     assert grant.decision.best_cached_tokens == 999
 
 
+def test_what_is_nearly_read_leaves_room_for_the_next_call_of_its_holder() -> None:
+    """A bound of calls as small as the one in flight would take no call with a new question."""
+    pool = open_pool(2)
+    home = warm(pool, 1)
+    send(pool, input_tokens=2, output_tokens=1)
+    grant = send(pool, **{**asking(1), "input_tokens": 1_100})
+    assert grant.decision is not None
+    assert (grant.replica, grant.decision.rule) == (home, "affinity")
+
+
 def test_one_hot_prompt_comes_to_be_held_by_all_and_loads_stay_even() -> None:
     """Hot prefix: max/mean load <= 1.25 with nine of ten tokens cached."""
     pool, running = open_pool(8), list[Grant]()

@@ -2,7 +2,8 @@
 
   holders     open replicas that hold at least half of the prompt's blocks and at least two, not
               more than 0.1 less than the best of them, with load + own <= 1.25 * mean load + 4
-              calls of mean size
+              calls, each as large as the mean one in flight or this one there, the larger of both
+              (where all in flight are nearly read, a mean one is smaller than any that comes)
   affinity    the holder of least cost = (unstarted uncached prompt tokens + own) / R_peak + memory
   session     no holder: where the last call of the same session went, within the same bound
   least_load  neither: the least loaded; differences of less than one call are ties, broken by
@@ -46,19 +47,23 @@ MOST_HOLDERS = 16
 
 
 def bounded(scene: Scene) -> Pick:
-    bound = LOAD_RATIO * scene.mean_load + SLACK_CALLS * scene.mean_call
-    holders = [
-        replica
-        for replica in _near_best(scene)
-        if scene.burden_tokens(replica) + scene.own_tokens(replica) <= bound
-    ]
+    holders = [replica for replica in _near_best(scene) if _has_room(replica, scene)]
     if holders:
-        return _among(holders, scene, bound)
+        return _among(holders, scene)
     home = _home(scene)
-    if home is not None and scene.burden_tokens(home) + scene.own_tokens(home) <= bound:
-        return Pick(home, "session", (scene.candidate(home),), bound)
+    if home is not None and _has_room(home, scene):
+        return Pick(home, "session", (scene.candidate(home),), _bound(home, scene))
     chosen = _least_load(scene.open, scene)
-    return Pick(chosen, "least_load", (scene.candidate(chosen),), bound)
+    return Pick(chosen, "least_load", (scene.candidate(chosen),), _bound(chosen, scene))
+
+
+def _bound(replica: Replica, scene: Scene) -> float:
+    largest = max(scene.mean_call, scene.own_tokens(replica))
+    return LOAD_RATIO * scene.mean_load + SLACK_CALLS * largest
+
+
+def _has_room(replica: Replica, scene: Scene) -> bool:
+    return scene.burden_tokens(replica) + scene.own_tokens(replica) <= _bound(replica, scene)
 
 
 def _near_best(scene: Scene) -> Sequence[Replica]:
@@ -72,10 +77,10 @@ def _near_best(scene: Scene) -> Sequence[Replica]:
     return [replica for replica in holders if scene.matched_blocks(replica) >= least]
 
 
-def _among(holders: Sequence[Replica], scene: Scene, bound: float) -> Pick:
+def _among(holders: Sequence[Replica], scene: Scene) -> Pick:
     chosen = scene.least(holders, lambda replica: _cost_s(replica, scene))
     shown = [scene.candidate(replica, _cost_s(replica, scene)) for replica in holders[:5]]
-    other = _relief(chosen, scene)
+    other, bound = _relief(chosen, scene), _bound(chosen, scene)
     if other is None:
         return Pick(chosen, "affinity", tuple(shown), bound)
     shown.append(scene.candidate(other, _cost_s(other, scene)))
