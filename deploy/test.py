@@ -3,20 +3,21 @@ skipped.
 
 Redis, PostgreSQL and Chromium are installed where we may (root, or sudo without a password, and
 apt-get). Where one cannot be had its tests skip, and the last line says which. The suite runs on
-SQLite, what does not mind company on all cores at once; the tests that touch the database, browser
-aside, run meanwhile once more on a PostgreSQL. What measures real time (``alone``) comes last.
+SQLite, what does not mind company on all cores at once. Beside it, one after another: the servers
+are installed, the tests that touch the database run once more on a PostgreSQL, and those of whole
+products, which mostly wait. What measures real time (``alone``) comes last, when
+nothing else runs.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -26,11 +27,14 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("gateway", "tenants", "dashboard", "workers", "config", "deploy", "tests")
 WORKERS = max(2, os.cpu_count() or 2)
 PYTEST = (sys.executable, "-m", "pytest", "-q", "--durations=5")
+PRODUCTS = ("tests/e2e", "tests/browser")  # to collect these alone, or all but these, is quicker
+REST = tuple(f"--ignore={directory}" for directory in PRODUCTS)
+
+Run = subprocess.CompletedProcess[str]
 
 
 def main() -> int:
     started = time.monotonic()
-    install_servers()
     with tempfile.TemporaryDirectory(prefix="fairway-report-") as directory:
         failed = [name for name, passed in _steps(Path(directory)) if not passed]
         skipped = sorted(
@@ -67,49 +71,69 @@ def install_servers() -> None:
 
 def _steps(reports: Path) -> list[tuple[str, bool]]:
     """Each with whether it passed."""
+    lane = ThreadPoolExecutor(1)
+    try:
+        servers = lane.submit(install_servers)
+        beside = {
+            "tests on PostgreSQL": lane.submit(_on_postgresql, reports / "postgresql.xml"),
+            "tests of whole products": lane.submit(_of_products, reports / "products.xml"),
+        }
+        steps = _checks()
+        servers.result()
+        steps.append(("tests on SQLite", _on_sqlite(reports / "sqlite.xml")))
+        for name, run in beside.items():
+            if (done := run.result()) is not None:
+                print(f"test: {name}, which ran meanwhile\n{done.stdout}", flush=True)
+                steps.append((name, done.returncode == 0))
+    finally:
+        lane.shutdown(cancel_futures=True)
+    return [*steps, ("tests of real time", _of_real_time(reports / "alone.xml"))]
+
+
+def _checks() -> list[tuple[str, bool]]:
     lint, types = (sys.executable, "-m", "ruff"), (sys.executable, "-m", "mypy", "--strict")
-    shared = (*PYTEST, "-n", str(WORKERS), "--dist=worksteal", "-m", "not alone")
-    with _on_postgresql(reports / "postgresql.xml") as second:
-        steps = [
-            ("lint", _passes(*lint, "check", ".")),
-            ("format", _passes(*lint, "format", "--check", "--quiet", ".")),
-            ("types", _passes(*types, *PACKAGES, "manage.py")),
-            ("tests on SQLite", _passes(*shared, f"--junitxml={reports / 'sqlite.xml'}")),
-        ]
-        if second is not None:
-            print("test: the tests of the database on PostgreSQL, which ran meanwhile", flush=True)
-            steps.append(("tests on PostgreSQL", second() == 0))
-    alone = _passes(*PYTEST, "-m", "alone", f"--junitxml={reports / 'alone.xml'}")
-    return [*steps, ("tests of real time", alone)]
+    return [
+        ("lint", _passes(*lint, "check", ".")),
+        ("format", _passes(*lint, "format", "--check", "--quiet", ".")),
+        ("types", _passes(*types, *PACKAGES, "manage.py")),
+    ]
 
 
-@contextlib.contextmanager
-def _on_postgresql(report: Path) -> Iterator[Callable[[], int] | None]:
-    """Starts the second run and gives what waits for its end, prints its words and returns its
-    status; None where there is no PostgreSQL."""
-    with postgres_server() as server, tempfile.TemporaryFile("w+") as words:
+def _on_sqlite(report: Path) -> bool:
+    cores = ("-n", str(WORKERS), "--dist=worksteal")
+    return _passes(*PYTEST, *cores, *REST, "-m", "not alone", f"--junitxml={report}")
+
+
+def _on_postgresql(report: Path) -> Run | None:
+    """None where there is no PostgreSQL."""
+    with postgres_server() as server:
         if server is None:
-            yield None
-            return
-        run = subprocess.Popen(
-            [*PYTEST, "-m", "database and not alone", f"--junitxml={report}"],
-            cwd=ROOT,
-            env={**os.environ, "DATABASE_URL": server.url},
-            stdout=words,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+            return None
+        marks = ("-m", "database and not alone")
+        return _beside(report, *REST, *marks, DATABASE_URL=server.url)
 
-        def finish() -> int:
-            status = run.wait()
-            words.seek(0)
-            print(words.read(), flush=True)
-            return status
 
-        try:
-            yield finish
-        finally:
-            run.kill()
+def _of_products(report: Path) -> Run | None:
+    return _beside(report, *PRODUCTS, "-m", "not alone")
+
+
+def _of_real_time(report: Path) -> bool:
+    files = [path for path in ROOT.glob("tests/**/test_*.py") if "mark.alone" in path.read_text()]
+    named = sorted(str(path.relative_to(ROOT)) for path in files)
+    return _passes(*PYTEST, *named, "-m", "alone", f"--junitxml={report}")
+
+
+def _beside(report: Path, *arguments: str, **environment: str) -> Run:
+    """One process, whose words wait until the end of what is told meanwhile."""
+    return subprocess.run(
+        [*PYTEST, *arguments, f"--junitxml={report}"],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
 
 
 def _passes(*command: str) -> bool:

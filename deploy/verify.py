@@ -47,6 +47,7 @@ SECTIONS = {
         "The whole product through sockets: faults and changes under load",
         (
             *PYTEST,
+            "tests/stores/test_degraded.py",
             "tests/e2e/test_redis_pause.py",
             "tests/e2e/test_postgresql_faults.py",
             "tests/e2e/test_live_changes.py",

@@ -12,8 +12,6 @@ import pytest
 from tests import servers
 from tests.emptied_database import database_can_be_emptied
 
-WHOLE_PRODUCTS = ("e2e", "browser")
-
 __all__ = ["database_can_be_emptied"]
 
 
@@ -60,13 +58,10 @@ def free_port() -> int:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what touches the database, so that it can run on another one too, and whole products,
-    which need the machine for themselves. Browser tests come last: Playwright keeps its loop
-    running in this thread, where other tests need their own."""
+    """Marks what touches the database, so that it can run on another one too. Browser tests come
+    last: Playwright keeps its loop running in this thread, where other tests need their own."""
     items.sort(key=lambda item: item.path.parent.name == "browser")
     for item in items:
-        if item.path.parent.name in WHOLE_PRODUCTS:
-            item.add_marker("alone")
         fixtures = getattr(item, "fixturenames", ())
         if item.get_closest_marker("django_db") or {"db", "transactional_db"} & set(fixtures):
             item.add_marker("database")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -18,11 +19,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+PORTS = range(10_000, 32_000)  # below those that the system gives to outgoing connections
+
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """For a server that starts later: neither a client nor another process's test, of which many
+    run at once, is likely to take it meanwhile."""
+    while True:
+        port = secrets.choice(PORTS)  # not `random`: hypothesis gives each process the same seed
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def wait_until(ready: Callable[[], bool], what: str, within_s: float = 20.0) -> None:

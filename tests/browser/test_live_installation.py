@@ -9,9 +9,12 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e.installation import MODEL, Installation, installed
+
+pytestmark = pytest.mark.alone
 
 ROUNDS = 7
 HELLO = [{"role": "user", "content": "hello"}]

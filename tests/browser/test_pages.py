@@ -48,6 +48,7 @@ def test_a_wrong_password_is_told(visit: Visit, cast: factories.Cast) -> None:
     expect(page.locator("[role=alert]")).to_contain_text("Not signed in")
 
 
+@pytest.mark.alone
 def test_figures_arrive_live(visit: Visit, server: PagesServer, events: LiveEvents) -> None:
     page = visit().sign_in("olga")
     server.send(events.second(time.time()))

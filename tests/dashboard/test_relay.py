@@ -24,8 +24,6 @@ from tests.dashboard.test_live_state import tenancy
 from tests.fakes.live_events import LiveEvents
 from tests.servers import RedisServer
 
-pytestmark = pytest.mark.alone
-
 
 def known(last: Tenancy) -> Tenancy:
     return tenancy(acme=1, rival=1)
@@ -44,7 +42,7 @@ async def relayed(sending: Any, receiving: Any) -> AsyncIterator[tuple[LivePubli
         await publisher.stop()
 
 
-async def shown_at(feed: LiveFeed, publisher: LivePublisher, within_s: float = 10) -> float:
+async def shown_at(feed: LiveFeed, publisher: LivePublisher, within_s: float = 30) -> float:
     """Publishes a second again and again until the feed shows one; returns how long it took."""
     events = LiveEvents()
     started = time.monotonic()
@@ -90,6 +88,7 @@ async def test_pages_of_another_process_show_what_the_gateway_publishes() -> Non
         await shown_at(feed, publisher)
 
 
+@pytest.mark.alone
 async def test_pages_recover_after_the_layer_was_away(redis_server: RedisServer) -> None:
     """Row 80: correct within 5 s of its return; the gateway's side never waits."""
     sending = RedisPubSubChannelLayer(hosts=[redis_server.url])

@@ -23,7 +23,7 @@ from tests.dashboard.pages_server import PagesServer
 from tests.fakes.live_events import LiveEvents
 from tests.people import BACKEND
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.alone]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 async def session_of(user: Any) -> str:
@@ -40,14 +40,14 @@ async def open_socket(server: PagesServer, user: Any, **options: Any) -> ClientC
 
 
 async def message(socket: ClientConnection) -> dict[str, Any]:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         received: dict[str, Any] = json.loads(await socket.recv())
         return received
 
 
 async def until(socket: ClientConnection, wanted: Any) -> dict[str, Any]:
     """The first message that ``wanted`` holds for."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while True:
             received: dict[str, Any] = json.loads(await socket.recv())
             if wanted(received):
@@ -74,6 +74,7 @@ async def test_an_operator_gets_a_snapshot_at_once(
     assert set(first["figures"]) == {"ttft", "share"}
 
 
+@pytest.mark.alone
 async def test_an_update_arrives_within_a_second_and_a_half_of_the_event(
     server: PagesServer, live_cast: factories.Cast
 ) -> None:
@@ -228,6 +229,7 @@ async def test_names_with_markup_arrive_as_text(
     assert "&lt;img src=x" in received["panels"]["tenants"]
 
 
+@pytest.mark.alone
 async def test_a_stuck_browser_delays_nobody(
     server: PagesServer, live_cast: factories.Cast
 ) -> None:

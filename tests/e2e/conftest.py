@@ -27,7 +27,8 @@ def estate_var(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def sims(estate_var: Path) -> Iterator[list[Simulated]]:
-    """Replicas ``sim-1`` to ``sim-3`` of the estate. Tests that kill one start it again."""
+    """Replicas ``sim-1`` to ``sim-3`` of the estate, which waits until they answer. Tests that kill
+    one start it again."""
     with simulated(estate_var, count=3, sequences=SLOTS) as replicas:
         yield replicas
 
@@ -36,6 +37,8 @@ def sims(estate_var: Path) -> Iterator[list[Simulated]]:
 def estate(estate_var: Path, sims: list[Simulated]) -> Iterator[Installation]:
     pools = [pool("sim", sims, SLOTS), pool("scripted", [], SLOTS), pool("tiny", [], 4)]
     with prepared(estate_var, pools) as place:
+        for replica in sims:
+            replica.wait()
         place.serve()
         yield place
 

@@ -2,7 +2,7 @@
 their own, as in production.
 
 ``prepared`` makes the database with the pools that are wished, ``simulated`` a process of one
-simulated replica; ``installed`` is both in the usual form.
+simulated replica, which starts meanwhile; ``installed`` is both in the usual form.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class Simulated:
 def simulated(
     var: Path, *, count: int = 1, sequences: int = 2, model: str = MODEL
 ) -> Iterator[list[Simulated]]:
-    """``count`` processes of one replica each."""
+    """``count`` processes of one replica each. Until ``wait`` they may still be starting."""
     env = _environment(var)
     replicas = []
     for _ in range(count):
@@ -166,8 +166,6 @@ def simulated(
     try:
         for replica in replicas:
             replica.launch()
-        for replica in replicas:
-            replica.wait()
         yield replicas
     finally:
         for replica in replicas:
@@ -194,6 +192,7 @@ def installed(var: Path, *, sequences: int = 2, **settings: str) -> Iterator[Ins
     """One pool ``sim`` of one simulated replica with ``sequences`` slots. Not yet serving."""
     with simulated(var, sequences=sequences) as replicas:
         with prepared(var, [pool(MODEL, replicas, sequences)], **settings) as installation:
+            replicas[0].wait()
             yield installation
 
 

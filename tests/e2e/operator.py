@@ -84,7 +84,7 @@ class Operator:
         """Of the configuration, at the last change of this tenant."""
         return int(self.get(f"/tenants/{tenant}/audit?limit=1")[0]["config_version"])
 
-    def record_of(self, call_id: str, within_s: float = 10.0) -> dict[str, Any]:
+    def record_of(self, call_id: str, within_s: float = 30.0) -> dict[str, Any]:
         """The ledger's record of a call that has ended, once it is written."""
         until_s = time.monotonic() + within_s
         while True:

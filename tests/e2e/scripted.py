@@ -46,7 +46,7 @@ async def in_force(place: Installation, version: int) -> None:
     def version_now() -> float:
         return place.series("fairway_config_version")
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while await asyncio.to_thread(version_now) < version:
             await asyncio.sleep(0.01)
 

@@ -270,6 +270,7 @@ def test_pool_without_the_endpoint_does_not_serve_it(client: Anthropic, operator
         client.messages.count_tokens(**asked)
 
 
+@pytest.mark.alone
 def test_the_clients_own_retry_waits_as_long_as_it_is_told(
     estate: Installation, operator: Operator
 ) -> None:
@@ -333,8 +334,8 @@ def _pool(operator: Operator, client: Anthropic, name: str, *endpoints: str) -> 
     """A pool without replicas, in force."""
     operator.post("/pools", slug=name, endpoints=list(endpoints))
     operator.put(f"/pools/{name}/models", name=name, upstream_model="x")
-    wait_until(lambda: name in [each.id for each in client.models.list()], "the model", 2)
+    wait_until(lambda: name in [each.id for each in client.models.list()], "the model")
 
 
 def _in_force(operator: Operator, version: int) -> None:
-    wait_until(lambda: operator.place.series("fairway_config_version") >= version, "a change", 2)
+    wait_until(lambda: operator.place.series("fairway_config_version") >= version, "a change")

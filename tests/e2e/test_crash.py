@@ -16,6 +16,8 @@ from tests.e2e.installation import Installation, installed
 from tests.e2e.streams import Stream
 from tests.servers import RedisServer, wait_until
 
+pytestmark = pytest.mark.alone
+
 STREAMS = 30
 TOKENS_OF_ONE_READ = 4  # frames that one read from the replica may carry
 

@@ -22,7 +22,7 @@ from tests.fakes.llamacpp import LlamaServer
 from tests.fakes.scripted_replica import Received, ScriptedReplica
 from tests.fakes.scripts import ROLE, Hang, Script, Send, chunk, tokens
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.alone, pytest.mark.asyncio(loop_scope="module")]
 
 CALLS = 1000
 CALLS_ON_LLAMA = 1000

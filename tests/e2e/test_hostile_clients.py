@@ -38,6 +38,7 @@ def test_a_chunked_trailer_is_no_header(estate: Installation) -> None:
     assert b" 200 " not in answer
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("attack", ["long", "many"])
 def test_a_huge_head_is_refused_at_once(estate: Installation, attack: str) -> None:
     """Row 10, M3"""
@@ -48,6 +49,7 @@ def test_a_huge_head_is_refused_at_once(estate: Installation, attack: str) -> No
     assert time.monotonic() - began_s < 2.0
 
 
+@pytest.mark.alone
 def test_half_a_head_is_waited_for_five_seconds(estate: Installation) -> None:
     """Row 06, M2"""
     began_s = time.monotonic()

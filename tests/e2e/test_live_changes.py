@@ -15,6 +15,8 @@ from tests.e2e.operator import Operator
 from tests.e2e.scripted import in_force
 from tests.e2e.streams import Stream
 
+pytestmark = pytest.mark.alone
+
 RATE = 40.0
 IN_FORCE_S = 1.0
 BACKLOG = 40  # callers of each tenant; the pool has 24 slots

@@ -23,7 +23,7 @@ from tests.e2e.open_loop import Offered, offered
 from tests.e2e.operator import operator_of
 from tests.e2e.scripted import in_force
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.alone, pytest.mark.timeout(300)]
 
 SEQUENCES = 4
 CAPACITY = (8.0, 3.0)  # calls per second, seconds

@@ -15,6 +15,8 @@ from tests.e2e.load import asked_until, steady_load
 from tests.e2e.operator import Operator, Refused, operator_of
 from tests.servers import PostgresServer, wait_until
 
+pytestmark = pytest.mark.alone
+
 RATE = 20.0
 TOKENS = 5
 FROZEN_S = float(os.environ.get("TEST_POSTGRESQL_FREEZE_S", "6"))

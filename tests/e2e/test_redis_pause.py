@@ -22,6 +22,8 @@ from tests.e2e.operator import operator_of
 from tests.e2e.streams import Stream
 from tests.servers import RedisServer, wait_until
 
+pytestmark = pytest.mark.alone
+
 PAUSE_S = float(os.environ.get("TEST_REDIS_PAUSE_S", "5"))
 RATE = 20.0
 TOKENS = 5

@@ -8,6 +8,8 @@ import time
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 
+import pytest
+
 from tests.e2e.clients import calling, chat
 from tests.e2e.installation import Installation, Simulated
 from tests.e2e.load import asked_until, load, percentile, steady_load
@@ -16,6 +18,8 @@ from tests.e2e.scripted import POOL, scripted, until
 from tests.e2e.streams import Stream
 from tests.fakes.scripted_replica import ScriptedReplica
 from tests.fakes.scripts import Hang, Script, tokens
+
+pytestmark = pytest.mark.alone
 
 RATE = 45.0
 LONG = 250  # tokens of the streams that run when the replica dies

@@ -56,7 +56,7 @@ async def test_the_gateway_publishes_its_seconds_for_pages_elsewhere(
     gateway: Installation, redis_server: RedisServer
 ) -> None:
     layer = RedisPubSubChannelLayer(hosts=[redis_server.url], prefix="fairway")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         async for event in receive(layer):
             if isinstance(event, SummarySecond):
                 assert {one.replica for one in event.replicas} == {"sim-1"}
@@ -65,7 +65,7 @@ async def test_the_gateway_publishes_its_seconds_for_pages_elsewhere(
 
 
 def test_the_api_describes_itself_and_the_calls(web: Installation) -> None:
-    with urllib.request.urlopen(f"{web.url}/api/v1/openapi.json", timeout=10) as answer:
+    with urllib.request.urlopen(f"{web.url}/api/v1/openapi.json", timeout=30) as answer:
         schema: dict[str, Any] = json.load(answer)
     for path in ("/v1/chat/completions", "/v1/models", "/api/v1/tenants"):
         assert path in schema["paths"]

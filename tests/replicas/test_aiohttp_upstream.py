@@ -16,8 +16,6 @@ from tests.fakes import scripts
 from tests.fakes.scripted_replica import ScriptedReplica, running
 from tests.replicas.calls import CHAT, SHORT, chat_body, failure, read, target, text_of
 
-pytestmark = pytest.mark.alone
-
 
 async def test_bytes_arrive_as_they_were_sent(
     upstream: AiohttpUpstream, replica: ScriptedReplica
@@ -91,6 +89,7 @@ async def test_llamacpp_streams_ask_for_close_and_survive_the_keep_alive_lie(
     assert {call.headers["connection"] for call in replica.calls} == {"close"}
 
 
+@pytest.mark.alone
 async def test_leaving_mid_stream_closes_the_socket_at_once(
     upstream: AiohttpUpstream, replica: ScriptedReplica
 ) -> None:
@@ -194,6 +193,7 @@ async def test_silence_in_the_body_is_a_stall(
     await replica.calls[0].gone.wait()
 
 
+@pytest.mark.alone
 async def test_reading_ahead_is_bounded(
     upstream: AiohttpUpstream, replica: ScriptedReplica
 ) -> None:
@@ -211,6 +211,7 @@ async def test_reading_ahead_is_bounded(
         assert max([len(await anext(chunks)) for _ in range(20)]) <= 256 * 1024
 
 
+@pytest.mark.alone
 async def test_hung_replica_does_not_slow_its_neighbours(upstream: AiohttpUpstream) -> None:
     """R15"""
     async with running() as hung, running() as healthy:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncIterator, Awaitable
 from typing import TypeVar
@@ -18,6 +19,8 @@ from tests.servers import RedisServer
 from tests.stores.factories import call_id, demand
 
 pytestmark = pytest.mark.alone
+
+PAUSE_S = float(os.environ.get("TEST_REDIS_PAUSE_S", "5"))
 
 T = TypeVar("T")
 
@@ -96,7 +99,7 @@ async def one_call(store: DegradingStore, watch: Stopwatch, demands: tuple[Deman
     await watch.measure(store.settle(call, {demands[0].key: 3.0}))
 
 
-async def test_redis_frozen_20_s_delays_no_call_and_is_reconciled(
+async def test_frozen_redis_delays_no_call_and_is_reconciled(
     own_redis: RedisServer, store: DegradingStore, incidents: Incidents
 ) -> None:
     """Row 25, G19, F27: no wait above 250 ms, declared, back in 2 s, nothing lost or doubled."""
@@ -107,7 +110,7 @@ async def test_redis_frozen_20_s_delays_no_call_and_is_reconciled(
     await store.reserve(long_running, demands)
     loop_watch = asyncio.create_task(watch.watch_loop())
     async with asyncio.TaskGroup() as group:
-        end_s = time.monotonic() + 20
+        end_s = time.monotonic() + PAUSE_S
         own_redis.freeze()
         while time.monotonic() < end_s:
             group.create_task(one_call(store, watch, demands))

@@ -18,8 +18,6 @@ from tests.workers.test_multipart import BOUNDARY, KIND
 from workers.settings import MEBIBYTE, WorkersSettings
 from workers.threads import with_database
 
-pytestmark = pytest.mark.alone
-
 __all__ = ["alice"]
 
 PIECE = b"x" * 65_535 + b"\n"
@@ -55,6 +53,7 @@ async def upload(asker: Asker, sender: Sender) -> Answered:
     return await asker.ask("POST", "/v1/files", sender.pieces(), content_type=KIND)
 
 
+@pytest.mark.alone
 async def test_the_largest_file_is_received_with_flat_memory(
     alice: Asker, own: WorkersSettings, desk: Desk
 ) -> None:

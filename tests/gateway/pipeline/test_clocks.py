@@ -18,8 +18,6 @@ from tests.fakes.data_plane import Answer, House, chat, replica
 from tests.fakes.scripted_replica import running
 from tests.fakes.scripts import Script, Send, Step, Wait
 
-pytestmark = pytest.mark.alone
-
 GAP_S = 0.01
 
 
@@ -73,6 +71,7 @@ def test_clocks_are_exact(in_house: Any, script: Script, expected: Expected) -> 
     in_house(scenario)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(("script", "expected"), NAMED)
 async def test_clocks_over_a_socket_are_within_five_milliseconds(
     tmp_path: Path, script: Script, expected: Expected
