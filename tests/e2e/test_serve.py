@@ -14,6 +14,7 @@ import aiohttp
 import pytest
 
 from tests.e2e.installation import MODEL, Installation, installed
+from tests.servers import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -130,8 +131,10 @@ def test_an_unknown_host_is_refused(serving: Installation) -> None:
 def test_one_log_line_per_record_and_no_secret_in_it(serving: Installation) -> None:
     """S26: neither prompt nor key."""
     asyncio.run(_one_call(serving))
+    log = serving.var / "serve.log"
+    wait_until(lambda: "completed" in log.read_text(), "the line of the call")
     serving.end()
-    text = (serving.var / "serve.log").read_text()
+    text = log.read_text()
     records = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
     assert any(record.get("outcome") == "completed" for record in records)
     assert serving.api_key not in text
