@@ -126,7 +126,7 @@ async def test_frozen_redis_delays_no_call_and_is_reconciled(
     assert was_degraded
     assert len(incidents.degraded) == 1
     assert incidents.restored_at_s - thawed_s <= 2.0 + watch.lag_s
-    assert watch.longest_s <= 0.25 + watch.lag_s
+    assert watch.longest_s <= 0.25 + 3 * watch.lag_s  # each of its steps may meet a stall
     states = await store.peek(demands)
     assert states[0].used == 3.0 * calls
     assert [state.held for state in states] == [10, 1], "only the running call holds"
