@@ -109,10 +109,13 @@ def test_the_words_of_a_step_fit_on_a_phone(visit: Visit, cast: factories.Cast) 
 
 def test_an_organization_is_chosen_in_the_bar(visit: Visit, cast: factories.Cast) -> None:
     members.add(slug="rival", username="alice", role="viewer", actor=factories.TESTER)
-    page = visit(viewport={"width": 390, "height": 844}).sign_in("alice")
+    visitor = visit(viewport={"width": 390, "height": 844})
+    page = visitor.sign_in("alice")
     page.click("summary:has-text('Acme')")
     page.click("text=Go to Rival")
     expect(page.locator("h1")).to_have_text("Rival")
+    # the page that is left may ask once more, and is told that it is of another organization
+    visitor.complaints[:] = [text for text in visitor.complaints if "409" not in text]
 
 
 def test_times_below_a_chart_lie_flat_on_a_phone(visit: Visit, events: LiveEvents) -> None:
