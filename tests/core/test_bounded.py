@@ -77,6 +77,15 @@ def test_different_prompts_spread_over_idle_replicas() -> None:
     assert len({warm(pool, name) for name in range(8)}) == 8
 
 
+def test_a_call_in_flight_counts_for_more_than_a_block() -> None:
+    """Prompts of unequal length: who holds a block less is not the emptier one for that."""
+    pool = open_pool(2)
+    busy = send(pool, prefix=prompt(1, BLOCKS - 1), input_tokens=950, output_tokens=10).replica
+    other = warm(pool, 2)
+    assert other != busy
+    assert send(pool, **asking(3)).replica == other
+
+
 def test_an_overloaded_holder_is_left_alone() -> None:
     pool = open_pool(4)
     home = warm(pool, 1)

@@ -103,6 +103,11 @@ class PrefixIndex:
     def get(self, slug: str) -> Holding | None:
         return self._holdings.get(slug)
 
+    def blocks(self, slug: str) -> int:
+        """Resident there."""
+        holding = self._holdings.get(slug)
+        return holding.blocks if holding is not None else 0
+
     # Prompts
 
     def insert(

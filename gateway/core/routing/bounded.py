@@ -7,7 +7,8 @@
   affinity    the holder of least cost = (unstarted uncached prompt tokens + own) / R_peak + memory
   session     no holder: where the last call of the same session went, within the same bound
   least_load  neither: the least loaded; differences of less than one call are ties, broken by
-              fewest resident blocks (a replica that is never used would lose every tie), then load
+              fewest resident blocks (a replica that is never used would lose every tie) where they
+              differ by more than this prompt has, then load, then blocks
   spill       the least loaded non-holder carries less than 0.75 times the load of the chosen one:
               it gets the call and so becomes a holder, with probability 0.1 (``seed``), or always
               while fewer replicas hold the prefix than its share of the traffic needs (``copy``).
@@ -124,11 +125,7 @@ def _least_load(replicas: Sequence[Replica], scene: Scene) -> Replica:
     ties = [(load, each) for load, each in zip(loads, replicas, strict=True) if load <= most]
     if len(ties) == 1:
         return ties[0][1]
-
-    def rank(tie: tuple[float, Replica]) -> tuple[int, float, float]:
-        load, replica = tie
-        holding = scene.index.get(replica.slug)
-        blocks = holding.blocks if holding is not None else 0
-        return blocks, load, scene.rng.random()
-
-    return min(ties, key=rank)[1]
+    held = [(scene.index.blocks(replica.slug), load, replica) for load, replica in ties]
+    most_blocks = min(blocks for blocks, _, _ in held) + len(scene.chain)
+    alike = [each for each in held if each[0] <= most_blocks]
+    return min(alike, key=lambda each: (each[1], each[0], scene.rng.random()))[2]
