@@ -71,7 +71,7 @@ SECTIONS = {
             "tests/scenarios/test_heavy_beside_light.py",
         ),
         300,
-        {"TEST_LIGHT_CALLS": "40"},
+        {"TEST_LIGHT_CALLS": "40", "TEST_LIGHT_SERVERS": "2"},
     ),
     "refusals": Section(
         "200 calls a second through HTTP at a simulated pool that does eight",

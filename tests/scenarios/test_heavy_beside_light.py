@@ -1,9 +1,9 @@
-"""Forty calls of one tenant beside one of another at a real llama.cpp server: what does the one
+"""Forty calls of one tenant beside one of another at real llama.cpp servers: what does the one
 wait?
 
 Both tenants send their next call when the last has ended, heavy on 40 connections (200 tokens in,
-64 out), light on one (900 in, 32 out). No two prompts are alike and every run has a server of its
-own, so no cache helps anybody. Light runs alone, beside heavy, and beside heavy where the first to
+64 out), light on one (900 in, 32 out). No two prompts are alike and every run has servers of
+its own, so no cache helps anybody. Light runs alone, beside heavy, and beside heavy where the first to
 come is the first served and nothing is shed.
 
 Calls of one size that begin together end together, so slots come back in bursts: a wait may be up
@@ -17,7 +17,7 @@ import asyncio
 import os
 import random
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from unittest.mock import patch
@@ -38,7 +38,8 @@ pytestmark = [pytest.mark.alone, pytest.mark.timeout(300)]
 
 pytest.importorskip("xllamacpp")
 
-SLOTS = 4
+SERVERS = int(os.environ.get("TEST_LIGHT_SERVERS", "1"))
+SLOTS = 4  # of each
 CONNECTIONS = 40
 HEAVY, LIGHT = (200, 64), (900, 32)  # (tokens of the prompt, of the answer)
 LIGHT_CALLS = int(os.environ.get("TEST_LIGHT_CALLS", "24"))
@@ -183,13 +184,20 @@ def overtaken(grants: list[Granted], late: set[str]) -> int:
 @asynccontextmanager
 async def gateway(model: Path, directory: Path) -> AsyncIterator[House]:
     upstream = AiohttpUpstream(("127.0.0.0/8",))
-    with serving(model, slots=SLOTS, context_tokens=2_560) as server:
+    with ExitStack() as servers:
+        urls = [
+            servers.enter_context(serving(model, slots=SLOTS, context_tokens=2_560)).url
+            for _ in range(SERVERS)
+        ]
         house = House(
             SystemClock(),
             directory,
             transport=upstream,
             tenants=[tenant("heavy"), tenant("light")],
-            replicas=[replica("llama", kind="llamacpp", base_url=server.url, slots=SLOTS)],
+            replicas=[
+                replica(f"llama-{number}", kind="llamacpp", base_url=url, slots=SLOTS)
+                for number, url in enumerate(urls)
+            ],
         )
         pool = replace(house.snapshot.pools[POOL], routing="bounded", context_tokens=2_560)
         await house.open()
