@@ -15,13 +15,15 @@ from deploy.test import apt_get
 ROOT = Path(__file__).resolve().parent.parent
 PEERS = ROOT / "var" / "peers"
 PACKAGES = {"vllm-router": "vllm-router>=0.1,<0.2", "litellm": "litellm[proxy]>=1.100,<2"}
+PROFILER = {"py-spy": "py-spy>=0.4,<1"}
 
 
 def main(arguments: list[str]) -> int:
-    for name, package in PACKAGES.items():
+    flame = "--flame" in arguments
+    for name, package in (PROFILER if flame else PACKAGES).items():
         if not (PEERS / name / "bin" / name).exists():
             _install(name, package)
-    if shutil.which("nginx") is None and (apt := apt_get()) is not None:
+    if not flame and shutil.which("nginx") is None and (apt := apt_get()) is not None:
         print("bench: installing nginx", flush=True)
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
         for words in (["update"], ["install", "-y", "--no-install-recommends", "nginx-light"]):

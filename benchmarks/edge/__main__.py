@@ -1,7 +1,7 @@
 """CPU time of a gateway per call and per chunk, beside nginx, vllm-router and litellm.
 
     make bench            installs what is compared, where that is possible
-    python -m benchmarks.edge [--rounds N] [CONTENDER ...]
+    python -m benchmarks.edge [--rounds N] [--flame] [CONTENDER ...]
 
 Every round runs every proxy once, in a new order, against the same replica:
 
@@ -32,6 +32,7 @@ from statistics import median
 import uvloop
 
 from benchmarks.edge.contenders import CONTENDERS, Absent, Contender, replica
+from benchmarks.edge.flame import flames
 from benchmarks.edge.load import STREAM_TOKENS, Took, calls, streams
 from benchmarks.edge.load import Target as CallTarget
 from benchmarks.edge.processes import cpu_s, family, resident_mb
@@ -131,9 +132,11 @@ def pin(contenders: dict[str, Contender]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.edge")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--flame", action="store_true", help="only draw where the time goes")
     parser.add_argument("contender", nargs="*", help=", ".join(CONTENDERS))
     options = parser.parse_args()
-    wanted = {OWN: None, **dict.fromkeys(options.contender or CONTENDERS)}
+    others = () if options.flame else options.contender or CONTENDERS
+    wanted = {OWN: None, **dict.fromkeys(others)}
     if unknown := wanted.keys() - CONTENDERS.keys():
         parser.error(f"unknown: {', '.join(unknown)}; known: {', '.join(CONTENDERS)}")
     with ExitStack() as stack:
@@ -147,6 +150,9 @@ def main() -> int:
             except Absent as absent:
                 print(f"{name} is left out: {absent}")
         pin(contenders)
+        if options.flame:
+            print(*uvloop.run(flames(contenders[OWN])), sep="\n")
+            return 0
         print(table(uvloop.run(rounds(contenders, url, options.rounds))))
     return 0
 
