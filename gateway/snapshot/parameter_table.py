@@ -283,6 +283,14 @@ TABLE = (
         0,
         10_000_000,
         "queues.fair_queue",
-        meaning="Distance of tags within which flows may change places for a prefix.",
+        meaning="Least distance of tags within which flows may change places for a prefix.",
+    ),
+    Row(
+        "quantum_s",
+        "s",
+        0,
+        60,
+        "queues.fair_queue",
+        meaning="That distance is what the pool works off in this time, where that is more.",
     ),
 )

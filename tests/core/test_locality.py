@@ -56,7 +56,7 @@ class Server:
         chosen, liberty = head, Liberty.NONE
         if near.look(FREE):
             chosen, liberty = self.queue.nearer(head, near)
-        self.queue.dispatch(chosen)
+        self.queue.dispatch(chosen, head)
         return chosen.ticket.call_id, liberty
 
 
@@ -103,18 +103,44 @@ class TestInsideAFlow:
 
 class TestAcrossFlows:
     def test_a_held_head_of_another_tenant_goes_within_the_quantum(self) -> None:
-        it = server(call(1, tenant="alice"), call(2, 1, tenant="bob"))
-        assert it.next() == ("c2", Liberty.QUANTUM)
+        it = server(*(call(n, tenant="alice") for n in (1, 3)), call(2, 1, tenant="bob"))
+        assert [it.next() for _ in range(2)] == [("c1", Liberty.NONE), ("c2", Liberty.NONE)]
+        it.queue.push(call(4, 1, tenant="bob"))
+        assert it.next() == ("c4", Liberty.QUANTUM)
 
     def test_beyond_the_quantum_it_waits(self) -> None:
         it = server(*(call(n, 1, tenant="bob", cost=3_000) for n in range(10)), quantum=4_096)
         for number in range(10, 14):
             it.queue.push(call(number, tenant="alice", cost=3_000))
-        assert [it.next()[0] for _ in range(3)] == ["c0", "c1", "c10"]
+        assert [it.next()[0] for _ in range(5)] == ["c0", "c10", "c1", "c2", "c11"]
 
     def test_zero_is_strict(self) -> None:
-        it = server(call(1, tenant="alice"), call(2, 1, tenant="bob"), quantum=0)
-        assert it.next() == ("c1", Liberty.NONE)
+        it = server(*(call(n, tenant="alice") for n in (1, 3)), quantum=0)
+        it.next()
+        it.queue.push(call(4, 1, tenant="bob"))
+        it.next()
+        it.queue.push(call(5, 1, tenant="bob"))
+        assert it.next() == ("c3", Liberty.NONE)
+
+
+@pytest.mark.parametrize("tenants", [4, 16, 64])
+def test_who_asks_for_less_than_its_share_waits_for_nobodys_quantum(tenants: int) -> None:
+    """The others always wait, and every prompt of theirs is held."""
+    it = server(
+        *(
+            call(100 * n + tenant, tenant, f"t{tenant}")
+            for tenant in range(1, tenants + 1)
+            for n in range(50)
+        ),
+        held=tuple(range(1, tenants + 1)),
+        quantum=4_096,
+    )
+    for light in range(10):
+        for _ in range(2 * tenants):
+            it.next()
+        it.queue.push(call(10**6 + light, tenant="light"))
+        passed = next(n for n in range(10**6) if it.next()[0] == f"c{10**6 + light}")
+        assert passed <= 1
 
 
 @settings(max_examples=60, deadline=None)
@@ -154,7 +180,8 @@ def test_locality_ignoring_fairness_breaks_the_bound() -> None:
     it = server(*(call(n, 1, tenant="bob", cost=1_000) for n in range(50)), quantum=1e9)
     for number in range(50, 100):
         it.queue.push(call(number, tenant="alice", cost=1_000))
-    assert all(it.next()[0] in {f"c{n}" for n in range(50)} for _ in range(50))
+    assert [it.next()[0] for _ in range(2)] == ["c0", "c50"]  # each newcomer's first call
+    assert all(it.next()[0] in {f"c{n}" for n in range(50)} for _ in range(49))
 
 
 @pytest.mark.parametrize("free", [5, 50])

@@ -2,8 +2,8 @@
 wait?
 
 Both tenants send their next call when the last has ended, heavy on 40 connections (200 tokens in,
-64 out), light on one (900 in, 32 out). No two prompts are alike and every run has servers of
-its own, so no cache helps anybody. Light runs alone, beside heavy, and beside heavy where the first to
+64 out), light on one (900 in, 32 out). No two prompts are alike and every run has servers of its
+own, so no cache helps anybody. Light runs alone, beside heavy, and beside heavy where the first to
 come is the first served and nothing is shed.
 
 Calls of one size that begin together end together, so slots come back in bursts: a wait may be up

@@ -96,12 +96,19 @@ class Placement:
             return None
         liberty = Liberty.NONE
         if self._locality.look(free):
+            self._locality.quantum_tokens = self._quantum_tokens(now_s)
             choice, liberty = pool.waiting.nearer(choice, self._locality)
         lane, candidates = choice.call.lane, self._open_to(choice.call)
         placing = pool.router.choose(
             choice.call.ticket, candidates, lambda: pool.roster.admitted(lane), now_s
         )
         return Turn(choice, liberty, placing, len(candidates))
+
+    def _quantum_tokens(self, now_s: float) -> float:
+        least = self.config.quantum_tokens
+        if not least:
+            return 0.0
+        return max(least, self.config.quantum_s * (self._hears.rate.tps(now_s) or 0.0))
 
     def is_saturated(self, now_s: float) -> bool:
         """Calls wait, and no slot is free but those that are kept for interactive calls."""

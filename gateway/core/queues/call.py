@@ -81,8 +81,9 @@ class CallQueue(Protocol):
         tenant."""
         ...
 
-    def dispatch(self, call: QueuedCall) -> Charge:
-        """The call leaves for a slot: its estimate is charged and its tenant is held."""
+    def dispatch(self, call: QueuedCall, before: QueuedCall | None = None) -> Charge:
+        """The call leaves for a slot: its estimate is charged and its tenant is held. ``before``:
+        the one whose turn it was."""
         ...
 
     def charge_from_above(self, tenant: str, cost: float) -> Charge | None:

@@ -56,6 +56,7 @@ class Heads(Protocol):
 class Choice(msgspec.Struct, frozen=True):
     call: QueuedCall
     rule: str  # strict, batch_share, aged
+    before: QueuedCall | None = None  # whose turn it was, if it is not this one's
 
 
 class ClassOrder:

@@ -8,7 +8,8 @@ received, divided by its weight w_f, on a scale that all flows share. The queue 
 Rules
   arrival     a call that finds its flow without waiting calls lifts it: F_f = max(F_f, V)
   order       least (F_f, sequence) first: by start tag, never by finish tag
-  dispatch    V = max(V, F_f), then F_f += estimate / w_f
+  dispatch    V = max(V, F_h), then F_f += estimate / w_f; h is the flow whose turn it was: f, but
+              for a call that goes early (``near``)
   correction  while it streams and when it ends: F_f += (actual - charged) / w_f
   refund      a call that failed before its first content costs 0: F_f falls by what it was charged
   again       a call that returns after a refund goes before the other calls of its flow, without a
@@ -175,17 +176,18 @@ class StartTimeFairQueue:
         call = flow.lines[head.lane].near(locality)
         if call is not None:
             return call, Liberty.LOOK_AHEAD
-        if locality.quantum_tokens > 0:
+        if locality.quantum_tokens > 0 and not flow.is_new:
             call = self._near_head(flow.tag + locality.quantum_tokens, locality)
         return (head, Liberty.NONE) if call is None else (call, Liberty.QUANTUM)
 
-    def dispatch(self, call: QueuedCall) -> Charge:
+    def dispatch(self, call: QueuedCall, before: QueuedCall | None = None) -> Charge:
         tenant = call.ticket.tenant
         flow = self._flows[tenant]
+        flow.is_new = False
         flow.held += 1
         self._held += 1
         self._take_out(flow, call, served=True)
-        self._advance(flow.tag)
+        self._advance(flow.tag if before is None else self._flows[before.ticket.tenant].tag)
         weight = self._weights.get(tenant, 1.0)
         flow.tag += call.cost / weight
         return Charge(tenant, weight, call.cost)
@@ -271,6 +273,7 @@ class StartTimeFairQueue:
     def _new_line(self, flow: Flow, call: QueuedCall) -> Line:
         lane = call.lane
         if not call.ticket.again and not any(lane.within(other) for other in flow.lines):
+            flow.is_new = flow.tag <= self._virtual_time
             self._lift(flow)
         if lane not in self._heaps:
             self._heaps[lane] = TagHeap()

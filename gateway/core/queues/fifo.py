@@ -47,7 +47,7 @@ class FifoQueue:
     def tags_of(self, tenant: str) -> tuple[float, float] | None:
         return None
 
-    def dispatch(self, call: QueuedCall) -> Charge:
+    def dispatch(self, call: QueuedCall, before: QueuedCall | None = None) -> Charge:
         self.discard(call)
         return Charge(call.ticket.tenant, 1.0, call.cost)
 

@@ -11,13 +11,15 @@ if TYPE_CHECKING:
 
 
 class Flow:
-    """``tag`` is F_f; ``held`` counts what forbids to forget it besides waiting calls."""
+    """``tag`` is F_f; ``held`` counts what forbids to forget it besides waiting calls. ``is_new``:
+    it was lifted when its calls came, and none of them was dispatched since."""
 
-    __slots__ = ("held", "lines", "parked", "tag", "tenant")
+    __slots__ = ("held", "is_new", "lines", "parked", "tag", "tenant")
 
     def __init__(self, tenant: str, tag: float = 0.0) -> None:
         self.tenant = tenant
         self.tag = tag
         self.held = 0
+        self.is_new = False
         self.lines: dict[Lane, Line] = {}
         self.parked = False  # has an entry among the idle ones

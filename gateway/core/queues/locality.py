@@ -6,18 +6,22 @@ bounded liberties bring them back:
   look_ahead  inside a flow, one of the 16 calls behind the head goes first when a free replica
               holds its prompt and holds the head's not. A call is passed at most 20 times. The
               flow is charged as for any other call, so no other tenant notices
-  quantum     among flows whose tags are within one quantum Q of the least (4,096 service tokens per
-              unit of weight), a head whose prompt a free replica holds goes first. Tags then differ
-              by at most U + Q instead of U, service by 2(U + Q): the bound of deficit round robin
-              with quantum Q, and of DLPM
+  quantum     among flows whose tags are within one quantum Q of the least, a head whose prompt a
+              free replica holds goes first. Q is what the pool works off in 1.5 s, at least 4,096
+              service tokens, per unit of weight. Tags then differ by at most U + Q instead of U,
+              service by 2(U + Q): the bound of deficit round robin with quantum Q, and of DLPM
 
-Nobody passes a call that asks again, that holds a booking, or whose caller asks for order. With
-more than ``MOST_FREE`` free replicas there is nothing to gain: the routing policy finds the
-holder.
+Nobody passes a call that asks again, that holds a booking, or whose caller asks for order, and no
+quantum passes a tenant that asks for less than its share (its flow was lifted, and none of its
+calls has gone since): sixteen tenants with warm prompts, each a quantum ahead, would make it wait
+for sixteen quanta; only tenants that always have calls waiting take turns by quanta. With more than
+``MOST_FREE`` free replicas there is nothing to gain: the routing policy finds the holder.
 
 Sources: Cao et al., "Locality-aware Fair Scheduling" (DLPM, arXiv 2501.14312); Shreedhar, Varghese,
 "Efficient Fair Queueing using Deficit Round Robin" (SIGCOMM'95). Simulated for this project: hit
-rate 0.20 in strict order, 0.77 with 16 calls of look-ahead, service difference no worse.
+rate 0.20 in strict order, 0.77 with 16 calls of look-ahead, service difference no worse. 64 tenants
+whose prompts the caches cannot hold at once (``benchmarks.locality``): strict order reaches 0.3 of
+the throughput of serving whatever is held, a fixed quantum of 4,096 0.4, this one 0.9.
 """
 
 from __future__ import annotations

@@ -134,11 +134,13 @@ class WaitingCalls:
         """The same choice, or a call of the same class that a free replica runs from its cache."""
         queue = self.queues[choice.call.ticket.klass]
         call, liberty = queue.nearer(choice.call, locality)
-        return (choice if call is choice.call else Choice(call, choice.rule)), liberty
+        if call is choice.call:
+            return choice, liberty
+        return Choice(call, choice.rule, choice.call), liberty
 
     def dispatch(self, choice: Choice) -> Charge:
         call = choice.call
-        charge = self.queues[call.ticket.klass].dispatch(call)
+        charge = self.queues[call.ticket.klass].dispatch(call, choice.before)
         self._forget(call)
         batch_waits = self.load.by_class[PriorityClass.BATCH].calls > 0
         self._order.dispatched(choice, batch_waits=batch_waits)
