@@ -237,13 +237,14 @@ class StartTimeFairQueue:
         found, least = None, most
         bits_of, mask, all_may = locality.bits_of, locality.mask, locality.all_may_be_held
         for heap in self._meeting(locality.free):
-            for entry in heap.near_top(MOST_FLOWS):
+            entries = heap.near_top(MOST_FLOWS)
+            if not all_may:
+                entries = [each for each in entries if bits_of(each[3].head.holder_key, 0) & mask]
+            for entry in entries:
                 line = entry[3]
-                if line.entry is not entry or entry[0] > least:
+                if line.entry is not entry:
                     continue
                 call, tag = line.head, line.flow.tag
-                if not (all_may or bits_of(call.holder_key, 0) & mask):
-                    continue
                 if tag <= least and (found is None or tag < least) and locality.may_go(call):
                     found, least = call, tag
         return found

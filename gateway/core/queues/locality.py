@@ -34,7 +34,7 @@ from gateway.core.queues.call import QueuedCall
 from gateway.core.queues.lane import ANYWHERE
 
 MOST_PASSES = 20
-MOST_FLOWS = 16
+MOST_FLOWS = 48
 MOST_FREE = 4
 
 
