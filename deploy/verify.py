@@ -85,6 +85,17 @@ SECTIONS = {
         180,
         {"TEST_SLOW_REPLICA_S": "20"},
     ),
+    "keys": Section(
+        "Keys: a million of them, a million addresses that try some, the cost of one",
+        (
+            *PYTEST,
+            "tests/tenants/test_key_format.py",
+            "tests/core/test_bad_keys.py",
+            "tests/gateway/pipeline/test_authentication.py",
+        ),
+        600,
+        {"TEST_KEYS": "1000000", "TEST_ADDRESSES": "1000000", "PYTEST_TIMEOUT": "600"},
+    ),
     "schedulers": _simulated("schedulers of OSDI'24", "arena", "jittered", "bounds"),
     "routing": _simulated("routing, every policy", "routing", "mooncake"),
     "fairness": _simulated("fairness and locality", "groups", "locality", "fairness"),

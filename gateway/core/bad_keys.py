@@ -14,14 +14,14 @@ from collections import OrderedDict, deque
 FAILURES = 20  # of an address in WINDOW_S; the next one is refused
 WINDOW_S = 60.0
 KEPT = 10_000
-IPV6_NETWORK_BITS = 64
+IPV6_NETWORK_BYTES = 8
 
 
 class BadKeys:
     """May be used by several threads: a lost count lets one more guess through."""
 
     def __init__(self) -> None:
-        self._failures: OrderedDict[str, deque[float]] = OrderedDict()
+        self._failures: OrderedDict[bytes, deque[float]] = OrderedDict()
 
     def failed(self, address: str, now_s: float) -> float | None:
         """Notes a bad key. Seconds until that address may fail again; None: it may fail now."""
@@ -38,11 +38,12 @@ class BadKeys:
         return None
 
 
-def _network(address: str) -> str:
+def _network(address: str) -> bytes:
+    """An IPv4 address within IPv6 is that IPv4 address."""
     try:
         ip = ipaddress.ip_address(address)
     except ValueError:
-        return ""
-    if ip.version == 4:
-        return str(ip)
-    return str(ipaddress.ip_network((int(ip), IPV6_NETWORK_BITS), strict=False))
+        return b""
+    if isinstance(ip, ipaddress.IPv6Address):
+        return ip.packed[:IPV6_NETWORK_BYTES] if ip.ipv4_mapped is None else ip.ipv4_mapped.packed
+    return ip.packed

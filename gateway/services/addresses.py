@@ -20,7 +20,7 @@ from tenants.wording import printable
 
 URL_CHARACTERS = 300
 _HOST = re.compile(r"[a-z0-9]([a-z0-9-]{0,62})(\.[a-z0-9]([a-z0-9-]{0,62}))*", re.ASCII)
-_NUMERIC = re.compile(r"(.*\.)?(0x[0-9a-f]*|[0-9]+)", re.ASCII)
+_NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+", re.ASCII)
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _METADATA = tuple(
     ipaddress.ip_network(address)
@@ -78,8 +78,13 @@ def _refuse_names(value: str, host: str) -> None:
     if ":" in host:
         if "%" in host or not _is_address(host):
             raise _invalid(f"{printable(value)} has no valid host.", _FORM)
-    elif not _HOST.fullmatch(host) or (_NUMERIC.fullmatch(host) and not _is_address(host)):
+    elif not _HOST.fullmatch(host) or (_is_number(host) and not _is_address(host)):
         raise _invalid(f"{printable(value)} has no valid host.", _FORM)
+
+
+def _is_number(host: str) -> bool:
+    """Resolvers read a name that ends in a number as an address, in one of many spellings."""
+    return _NUMBER.fullmatch(host.rpartition(".")[2]) is not None
 
 
 def _is_address(host: str) -> bool:

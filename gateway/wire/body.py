@@ -37,7 +37,8 @@ REFUSED_FIELDS: Final = (
     "kv_transfer_params",
 )
 _ESCAPED_NUL: Final = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")  # an odd number of backslashes
-_PLACE: Final = re.compile(r" - at `\$\.?(?P<path>.*)`$", re.DOTALL)
+_PLACE: Final = " - at `$"  # before the path, at the end of what msgspec says
+_NOT_ONE_OF: Final = "Invalid enum value"  # the caller's own words follow it
 _MISSING: Final = re.compile(r"required field `(?P<name>[^`]+)`")
 
 Known = TypeVar("Known", bound=msgspec.Struct)
@@ -109,16 +110,16 @@ def _without_strings(raw: bytes) -> bytes:
 
 
 def _out_of_range(text: str) -> Rejected:
-    place = _PLACE.search(text)
-    path = place["path"] if place else ""
+    problem, _, path = text.rpartition(_PLACE) if _PLACE in text else (text, "", "")
+    path = path.removesuffix("`").removeprefix(".")
     missing = _MISSING.search(text)
     if missing:
         path = f"{path}.{missing['name']}" if path else missing["name"]
         return invalid(f"The field `{path}` is missing.", path)
     if "matching regex" in text:  # only names have one
         return invalid(f"The field `{path}` has control characters.", path or None)
-    problem = (text[: place.start()] if place else text).replace("`", "")
-    return invalid(f"The field `{path}` is wrong: {problem}.", path or None)
+    said = _NOT_ONE_OF if problem.startswith(_NOT_ONE_OF) else problem.replace("`", "")
+    return invalid(f"The field `{path}` is wrong: {said}.", path or None)
 
 
 def _check_shape(body: dict[str, Any], bounds: BodyBounds) -> None:

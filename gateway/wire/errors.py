@@ -28,7 +28,7 @@ _MAX_MESSAGE_CHARS: Final = 1_000
 _CODE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 _PARAM: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.\[\]]{0,127}")
 _UNSAFE: Final = re.compile(
-    r"<[a-zA-Z/!?]|Traceback|https?://|[\w.]/\w+/\w|(?<!\w)/\w+/\w|[A-Za-z]:\\|\b(?:sk|hf|fw)[-_]\w{6}"
+    r"<[a-zA-Z/!?]|Traceback|https?://|/\w+/\w|[A-Za-z]:\\|\b(?:sk|hf|fw)[-_]\w{6}"
     r"|Bearer\s|[\x00-\x08\x0b-\x1f\x7f]"
 )
 _CODES_OF_REPLICAS: Final = {"exceed_context_size_error": "context_length_exceeded"}

@@ -23,6 +23,7 @@ from tenants.services import keys, limits, organizations
 from tenants.services.keys import IssuedKey
 from tests import factories
 from tests.factories import TESTER
+from tests.key_typos import typos
 
 pytestmark = pytest.mark.django_db
 
@@ -61,20 +62,27 @@ def test_only_the_right_secret_is_valid(issued: IssuedKey) -> None:
 
 
 def test_malformed_key_reads_no_table(
-    django_assert_num_queries: DjangoAssertNumQueries,
+    issued: IssuedKey, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
-    """S01."""
+    """S01: every typo of one character in a key that exists."""
+    pepper, now = settings.FAIRWAY_TENANTS.key_pepper, timezone.now()
     with django_assert_num_queries(0):
-        assert valid_key("fw-nonsense", pepper=b"p", now=timezone.now()) is None
+        for text in ("", "fw-nonsense", *typos(issued.secret)):
+            assert valid_key(text, pepper=pepper, now=now) is None
+    with django_assert_num_queries(1):
+        assert valid_key(issued.secret, pepper=pepper, now=now) is not None
 
 
 def test_expiry_is_exact() -> None:
-    """S05."""
+    """S05: a second before it and after it, for calls and for the control API."""
     factories.organization("acme")
     at = timezone.now() + timedelta(hours=1)
-    key = value(factories.key("acme", expires_at=at).key.key_id)
-    assert key.live_at(at.timestamp() - 1)
-    assert not key.live_at(at.timestamp())
+    issued = factories.key("acme", expires_at=at)
+    key, pepper = value(issued.key.key_id), settings.FAIRWAY_TENANTS.key_pepper
+    for seconds, lives in ((-1.0, True), (0.0, False), (1.0, False)):
+        moment = at + timedelta(seconds=seconds)
+        assert key.live_at(moment.timestamp()) is lives
+        assert (valid_key(issued.secret, pepper=pepper, now=moment) is not None) is lives
 
 
 def test_disabled_key_is_not_live_until_enabled(issued: IssuedKey) -> None:

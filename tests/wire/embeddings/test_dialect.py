@@ -37,6 +37,14 @@ def read(raw: bytes, body: ParsedBody | None = None, size: int = 1000) -> list[F
     return [reader.facts(frame) for frame in frames + splitter.finish()]
 
 
+def test_what_a_field_may_not_say_is_not_repeated_however_long_it_is() -> None:
+    """S34: near misses of the place that the decoder names, 1 MB of them."""
+    with pytest.raises(Rejected) as caught:
+        parsed(encoding_format=" - at `$.x`" * 100_000)
+    assert caught.value.param == "encoding_format"
+    assert caught.value.message == "The field `encoding_format` is wrong: Invalid enum value."
+
+
 @pytest.mark.parametrize(
     ("given", "prompt_bytes", "vectors"),
     [
