@@ -7,8 +7,8 @@
  5, 6             result cache and coalescing do not exist yet
  7 grant          enqueue, schedule, route; the replica is chosen last     429 503
  8 attempt        stream; retry elsewhere while nothing was relayed        502 504
- 9 settle         actual usage, refund or debt; the estimators learn
-10 record         one ledger row, one event, one log line
+ 9 settle         actual usage, refund or debt
+10 record         one ledger row, one event, one log line; the estimators learn
 
 Steps 4 and 7 are context managers: leaving early *is* settling and releasing, so a client that
 disconnects at any line needs no code of its own, and each slot, reservation and queue entry is
@@ -73,8 +73,8 @@ class Pipeline:
             await tell(error, call, incoming.dialect, reply)
         finally:
             call.clock.end_s = call.clock.now()
-            self.counter.learn(call)
             self.bus.publish(CallEnded(record_of(call)))  # 10
+            self.counter.learn(call)  # last: what it learns may fail, the record may not
 
     async def _run(self, call: Call, incoming: Incoming, reply: Reply) -> Delivery:
         call.order = await self.ordered(call, incoming, endpoint=call.endpoint)
