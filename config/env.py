@@ -3,7 +3,8 @@
 The only module that reads the environment. Shared variables are fields of ``Shared``. An app owns
 a frozen dataclass in its ``settings.py``: a field ``x`` of ``GatewaySettings`` is filled from
 ``FAIRWAY_GATEWAY_X``, except that a field named like one of ``HANDED_DOWN`` gets the shared value.
-Every mistake is reported at once; an unknown ``FAIRWAY_...`` name is a mistake.
+Every mistake is reported at once; an unknown ``FAIRWAY_...`` name is a mistake, and so is what
+would be unsafe (``config.unsafe``). Secrets may lie in files (``config.secret_files``).
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, SecretStr, TypeAdapter, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from config.secret_files import file_names, from_files
+from config.unsafe import DEVELOPMENT_SECRET, Judged, unsafe
 from dashboard.settings import DashboardSettings
 from gateway.settings import GatewaySettings
 from tenants.settings import TenantsSettings
@@ -30,7 +33,6 @@ APPS: dict[str, type[Any]] = {
     "dashboard": DashboardSettings,
     "workers": WorkersSettings,
 }
-LOCAL_HOSTS = {"127.0.0.1", "localhost", "[::1]", "testserver"}
 HANDED_DOWN = ("var_dir", "redis_url", "key_pepper", "secret_key", "port", "traces_dir")
 
 Names = Annotated[tuple[str, ...], NoDecode]
@@ -130,12 +132,13 @@ class Env:
 
 def read_env() -> Env:
     """Raises EnvError that lists every mistake."""
-    mistakes = [
-        f"{name}: unknown name" for name in sorted(set(_fairway_names()) - set(known_names()))
-    ]
-    shared = _read_shared(mistakes)
+    known = {*known_names(), *file_names()}
+    mistakes = [f"{name}: unknown name" for name in sorted(set(_fairway_names()) - known)]
+    filed = from_files(os.environ, mistakes)
+    shared = _read_shared(filed, mistakes)
     handed_down = _handed_down(shared)
-    apps = {name: _read_app(name, handed_down, mistakes) for name in APPS}
+    variables = {**os.environ, **filed}
+    apps = {name: _read_app(name, handed_down, variables, mistakes) for name in APPS}
     if mistakes:
         raise EnvError(mistakes)
     return Env(shared, **apps)
@@ -175,10 +178,12 @@ def _fairway_names() -> Iterator[str]:
     return (name for name in os.environ if name.startswith("FAIRWAY_"))
 
 
-def _read_shared(mistakes: list[str]) -> Shared:
+def _read_shared(filed: Mapping[str, str], mistakes: list[str]) -> Shared:
     """Where a value is malformed its default stands in, so that the rest can be judged too."""
+    places = {shared_name(field): place for field, place in _places()}
+    given: dict[str, Any] = {places[name]: filed[name] for name in filed if name in places}
     try:
-        shared = Shared()
+        shared = Shared(**given)
     except ValidationError as error:
         malformed = {str(detail["loc"][0]): detail for detail in error.errors()}
         fields = {shared_name(field): field for field in Shared.model_fields}
@@ -187,29 +192,31 @@ def _read_shared(mistakes: list[str]) -> Shared:
             f"{shared_name(fields[place])}: {_words(detail)}" for place, detail in malformed.items()
         )
         defaults = {place: Shared.model_fields[fields[place]].default for place in malformed}
-        shared = Shared(**defaults)
-    mistakes.extend(_unsafe(shared))
+        shared = Shared(**{**given, **defaults})
+    judged = Judged(
+        debug=shared.debug,
+        https=shared.https,
+        secrets={
+            shared_name("secret_key"): shared.secret_key.get_secret_value(),
+            shared_name("key_pepper"): shared.key_pepper.get_secret_value(),
+        },
+        allowed_hosts=shared.allowed_hosts,
+        trusted_origins=shared.csrf_trusted_origins,
+        redis_url=shared.redis_url,
+    )
+    mistakes.extend(unsafe(judged))
     return shared
 
 
-def _unsafe(shared: Shared) -> Iterator[str]:
-    """What must not go into production."""
-    if shared.debug:
-        if foreign := set(shared.allowed_hosts) - LOCAL_HOSTS:
-            yield f"FAIRWAY_DEBUG: its secrets are public; not with the hosts {sorted(foreign)}"
-        return
-    for field, secret in (("secret_key", shared.secret_key), ("key_pepper", shared.key_pepper)):
-        if len(secret.get_secret_value()) < 32:
-            yield (
-                f"{shared_name(field)}: needs a random value of 32 characters or more"
-                " (or FAIRWAY_DEBUG=true while developing)"
-            )
-    if "*" in shared.allowed_hosts:
-        yield "ALLOWED_HOSTS: '*' accepts forged host names; list the names"
+def _places() -> Iterator[tuple[str, str]]:
+    """Field and the name under which ``Shared`` takes it."""
+    for field, info in Shared.model_fields.items():
+        alias = info.validation_alias
+        yield field, alias if isinstance(alias, str) else field
 
 
 def _handed_down(shared: Shared) -> Mapping[str, object]:
-    debug_secret = "for-development-only-" * 2 if shared.debug else ""
+    debug_secret = DEVELOPMENT_SECRET if shared.debug else ""
     return {
         "var_dir": shared.var_dir.absolute(),
         "redis_url": shared.redis_url,
@@ -220,11 +227,16 @@ def _handed_down(shared: Shared) -> Mapping[str, object]:
     }
 
 
-def _read_app(app: str, handed_down: Mapping[str, object], mistakes: list[str]) -> Any:
+def _read_app(
+    app: str,
+    handed_down: Mapping[str, object],
+    variables: Mapping[str, str],
+    mistakes: list[str],
+) -> Any:
     names = {field.name for field in dataclasses.fields(APPS[app])}
     values: dict[str, object] = {k: v for k, v in handed_down.items() if k in names}
     for field in own_fields(app):
-        if text := os.environ.get(app_name(app, field.name)):
+        if text := variables.get(app_name(app, field.name)):
             values[field.name] = text
     try:
         return TypeAdapter(APPS[app]).validate_python(values)

@@ -14,6 +14,7 @@ import tokenize
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from config import secret_files
 from config.env import APPS, Shared, app_name, own_fields, shared_name
 from gateway.core.reasons import REASONS, ReasonFacts
 from gateway.ledger.ledger import LedgerStats
@@ -34,7 +35,9 @@ def page() -> str:
 
 def _settings() -> Iterable[str]:
     yield "## Settings\n"
-    yield "Environment variables; an unknown `FAIRWAY_…` name or a malformed value is refused.\n"
+    yield "Environment variables; an unknown `FAIRWAY_…` name or a malformed value is refused, and"
+    yield "so is a value that is unsafe. A secret may lie in a file that `NAME_FILE` names, for"
+    yield f"{', '.join(f'`{name}`' for name in secret_files.SECRETS)}.\n"
     rows = []
     for field, info in Shared.model_fields.items():
         default = "" if field in SECRETS else _shown(info.default)

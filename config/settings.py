@@ -20,8 +20,9 @@ FAIRWAY_WORKERS = ENV.workers
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 VAR_DIR = ENV.shared.var_dir.absolute()
+SECRETS_ARE_PUBLIC = ENV.shared.debug
 DEBUG = False  # FAIRWAY_DEBUG allows default secrets; tracebacks are never shown to a browser
-SECRET_KEY = ENV.shared.secret_key.get_secret_value() or "for-development-only-" * 2
+SECRET_KEY = ENV.gateway.secret_key.decode()
 ALLOWED_HOSTS = list(ENV.shared.allowed_hosts)
 CSRF_TRUSTED_ORIGINS = list(ENV.shared.csrf_trusted_origins)
 REDIS_URL = ENV.shared.redis_url

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from config.env import EnvError, read_env
+from config.secret_files import file_names, from_files
 from deploy import demo, programs
 from deploy.children import Children, say
 from deploy.errors import CannotRun
@@ -59,7 +60,9 @@ async def run(var: Path, port: int) -> None:
 
 
 def environment(var: Path, port: int) -> dict[str, str]:
-    """What every process of the run gets; secrets are made once."""
+    """What every process of the run gets; secrets are made once. Raises CannotRun where one is
+    said to lie in a file that cannot be read."""
+    _take_secrets_from_files()
     return {
         "SECRET_KEY": os.environ.get("SECRET_KEY") or secret(var / "secret_key"),
         "FAIRWAY_KEY_PEPPER": os.environ.get("FAIRWAY_KEY_PEPPER") or secret(var / "key_pepper"),
@@ -68,6 +71,17 @@ def environment(var: Path, port: int) -> dict[str, str]:
         "PORT": str(port),
         "DJANGO_SETTINGS_MODULE": "config.settings",
     }
+
+
+def _take_secrets_from_files() -> None:
+    """So that there is one place for each, whatever this run adds."""
+    mistakes: list[str] = []
+    found = from_files(os.environ, mistakes)
+    if mistakes:
+        raise CannotRun("\n".join(mistakes))
+    os.environ.update(found)
+    for name in file_names():
+        os.environ.pop(name, None)
 
 
 def _check_environment() -> None:

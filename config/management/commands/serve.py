@@ -9,6 +9,8 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
+from config.unsafe import is_loopback
+
 SWITCH_INTERVAL_S = 0.0005  # a page's thread may keep the loop waiting so long
 
 
@@ -26,6 +28,11 @@ class Command(BaseCommand):
         if options["workers"] != 1:
             raise CommandError(
                 "--workers: one process schedules a cell; start further ones with --role web."
+            )
+        if settings.SECRETS_ARE_PUBLIC and not is_loopback(options["host"]):
+            raise CommandError(
+                "--host: FAIRWAY_DEBUG serves this machine only, since its secrets are public:"
+                " set SECRET_KEY and FAIRWAY_KEY_PEPPER instead."
             )
         if options["role"] == "web" and not settings.REDIS_URL:
             raise CommandError("--role web gets its live figures through Redis: set REDIS_URL.")
