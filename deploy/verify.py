@@ -51,6 +51,7 @@ SECTIONS = {
             "tests/e2e/test_redis_pause.py",
             "tests/e2e/test_postgresql_faults.py",
             "tests/e2e/test_live_changes.py",
+            "tests/e2e/test_processes.py",
             "tests/e2e/test_replica_loss.py",
             "tests/e2e/test_disconnects.py",
         ),

@@ -49,7 +49,7 @@ class Jobs:
         """In a process group of its own."""
         with (self.place.var / f"{arguments[0]}.log").open("ab") as log:
             process = subprocess.Popen(
-                [*CELERY, *arguments, "--loglevel=INFO"],
+                [*CELERY, *arguments, f"--loglevel={self.place.env.get('LOG_LEVEL', 'INFO')}"],
                 cwd=ROOT,
                 env=self.place.env,
                 stdout=log,
