@@ -11,14 +11,16 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from enum import StrEnum
 
-from channels.auth import AuthMiddlewareStack
+from channels.auth import AuthMiddleware
 from channels.layers import get_channel_layer
 from channels.routing import URLRouter
 from channels.security.websocket import AllowedHostsOriginValidator, WebsocketDenier
+from channels.sessions import CookieMiddleware, SessionMiddleware
 from django.conf import settings
 from django.urls import re_path
 
 from config.asgi_types import Application
+from config.nul import without_nul_cookies
 from dashboard.live.feed import LiveFeed
 from dashboard.live.relay import LivePublisher
 from dashboard.routing import websocket_urlpatterns
@@ -89,10 +91,9 @@ class Parts:
 
 def sockets() -> Application:
     """Websockets from our own pages only, with the session's user."""
-    routes = AuthMiddlewareStack(
-        URLRouter([*websocket_urlpatterns, re_path("", WebsocketDenier.as_asgi())])
-    )
-    application: Application = AllowedHostsOriginValidator(routes)
+    routes = URLRouter([*websocket_urlpatterns, re_path("", WebsocketDenier.as_asgi())])
+    with_session = without_nul_cookies(SessionMiddleware(AuthMiddleware(routes)))
+    application: Application = AllowedHostsOriginValidator(CookieMiddleware(with_session))
     return application
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from django.core.exceptions import BadRequest
 from django.http import Http404, HttpRequest, HttpResponse
 
+from config.asgi_types import Application, Receive, Scope, Send
 from config.middleware import is_api
 from gateway.core.errors import Rejected
 from gateway.core.reasons import Reason
@@ -45,6 +46,16 @@ def _forget_cookies(request: HttpRequest) -> None:
     """A quoted value may spell it in octal digits."""
     for name in [name for name, value in request.COOKIES.items() if NUL in value]:
         del request.COOKIES[name]
+
+
+def without_nul_cookies(application: Application) -> Application:
+    """For websockets, between what reads cookies and what looks the session up."""
+
+    async def run(scope: Scope, receive: Receive, send: Send) -> None:
+        cookies = {name: text for name, text in scope["cookies"].items() if NUL not in text}
+        await application({**scope, "cookies": cookies}, receive, send)
+
+    return run
 
 
 def _name_in_query(request: HttpRequest) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from dashboard import numbers
@@ -47,7 +48,7 @@ def _changes(entry: AuditEntry) -> Iterator[Change]:
 
 
 def _title(name: str) -> str:
-    return TITLES.get(name, name.removesuffix("_s").replace("_", " "))
+    return TITLES.get(name, name.removesuffix("_s").removesuffix("_at").replace("_", " "))
 
 
 def _limit_change(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> Change:
@@ -61,9 +62,20 @@ def _value(name: str, value: Any, money: bool) -> str:
         return f"{numbers.credits(value)} credits"
     if name.endswith("_s") and isinstance(value, int | float):
         return numbers.duration(value)
+    if name.endswith("_at") and isinstance(value, str):
+        return _moment(value)
     if value == [] and name in OPEN_LISTS:
         return "any"
     return _short(words(value))
+
+
+def _moment(text: str) -> str:
+    """A time as JSON keeps it."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return text or NOTHING
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def words(value: Any) -> str:

@@ -185,6 +185,10 @@ def _span(drawn: list[Series], axis: _Axis) -> Span | None:
     return min(min(firsts), last - LEAST_SPAN_S), last
 
 
+# Room between the axis and its times, so that the first one does not touch the lowest value.
+APART = {"ticks": "outside", "ticklen": 7, "tickcolor": "rgba(0,0,0,0)"}
+
+
 def _layout(theme: Theme, drawn: list[Series], span: Span | None) -> dict[str, Any]:
     axis = {
         "gridcolor": theme.line,
@@ -196,14 +200,14 @@ def _layout(theme: Theme, drawn: list[Series], span: Span | None) -> dict[str, A
     return {
         "template": None,
         "height": 220,
-        "margin": {"l": 56, "r": 12 + 7 * longest, "t": 8, "b": 26},
+        "margin": {"l": 56, "r": 12 + 7 * longest, "t": 8, "b": 32},
         "paper_bgcolor": theme.panel,
         "plot_bgcolor": theme.panel,
         "font": {"family": FONT, "size": 12, "color": theme.ink},
         "showlegend": False,
         "hovermode": "x unified",
         "hoverlabel": {"bgcolor": theme.panel, "bordercolor": theme.line},
-        "xaxis": axis | {"showgrid": False, "nticks": 5, "tickangle": 0} | _time_axis(span),
+        "xaxis": axis | APART | {"showgrid": False, "nticks": 5, "tickangle": 0} | _time_axis(span),
         "yaxis": axis | {"rangemode": "tozero", "nticks": 5},
         "uirevision": "kept",
     }

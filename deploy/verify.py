@@ -56,7 +56,7 @@ SECTIONS = {
             "tests/e2e/test_disconnects.py",
         ),
         900,
-        {"TEST_REDIS_PAUSE_S": "20", "TEST_POSTGRESQL_FREEZE_S": "20"},
+        {"TEST_REDIS_PAUSE_S": "20", "TEST_POSTGRESQL_FREEZE_S": "20", "TEST_PROCESSES": "3"},
     ),
     "shares": Section(
         "51 connections beside 3, through HTTP, one simulated replica of 4 sequences",

@@ -1,8 +1,8 @@
 """Which inference request is this? The raw ASGI application of ``/v1``, beside Django's handler.
 
 Routes by exact path, answers what needs no call (the list of models, unknown paths, wrong methods),
-and hands everything else to the pipeline. The outermost place where a bug is caught: it is logged
-with the call id and told as ``internal``.
+and hands everything else to the pipeline. What is refused here has a record like any other call.
+The outermost place where a bug is caught: it is logged with the call id and told as ``internal``.
 """
 
 from __future__ import annotations
@@ -12,11 +12,14 @@ from typing import Any
 
 import structlog
 
+from gateway.auth import Principal, check_permitted
 from gateway.core.clock import Clock
 from gateway.core.errors import CallError, Rejected
+from gateway.core.events import CallEnded
 from gateway.core.reasons import Reason
 from gateway.pipeline.call import Call, new_call_id
 from gateway.pipeline.call_clock import CallClock
+from gateway.pipeline.call_record import record_of
 from gateway.pipeline.classify import usable_models
 from gateway.pipeline.incoming import Incoming
 from gateway.pipeline.life import INFERENCE, Pipeline
@@ -37,6 +40,8 @@ Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 MODELS = "/v1/models"
+ENDPOINT_CHARACTERS = 100  # of a path that nobody serves; those that are served are shorter
+UNASKED = {Reason.ENDPOINT_NOT_SERVED, Reason.METHOD_NOT_ALLOWED, Reason.DRAINING}  # for no key
 PLAIN = DIALECTS["/v1/chat/completions"]
 MESSAGES = DIALECTS["/v1/messages"]
 
@@ -66,16 +71,35 @@ class DataPlane:
         try:
             await self._answer(scope["method"], path, call, incoming, reply)
         except CallError as error:
-            call.ended_by(error)
-            await tell(error, call, dialect, reply)
+            await self._refuse(error, call, incoming, reply)
         except Exception:
             log.exception("call_failed", call_id=call.call_id)
             await tell(CallError(Reason.INTERNAL), call, dialect, reply)
 
+    async def _refuse(self, error: CallError, call: Call, incoming: Incoming, reply: Reply) -> None:
+        call.ended_by(error)
+        if error.reason in UNASKED:
+            call.principal = self._known_caller(incoming)
+        try:
+            await tell(error, call, incoming.dialect, reply)
+        finally:
+            call.clock.end_s = call.clock.now()
+            self._pipeline.bus.publish(CallEnded(record_of(call)))
+
+    def _known_caller(self, incoming: Incoming) -> Principal | None:
+        """Of an answer that is the same for everybody, so that it is found by whose it is."""
+        snapshot = self._pipeline.snapshot()
+        try:
+            return self._pipeline.authenticator.identified(
+                incoming.headers, snapshot, peer=incoming.peer
+            )
+        except Rejected:
+            return None
+
     def _arrived(self, incoming: Incoming, path: str) -> Call:
         call_id = new_call_id()
         clock = CallClock(self._clock, self._clock.monotonic())
-        endpoint = path.removeprefix("/v1/")
+        endpoint = path.removeprefix("/v1/")[:ENDPOINT_CHARACTERS]
         return Call(
             call_id,
             endpoint,
@@ -97,18 +121,19 @@ class DataPlane:
             await serving.serve(call, incoming, reply)
         elif path == MODELS or path.startswith(MODELS + "/"):
             _only(method, "GET")
-            body = self._models(path.removeprefix(MODELS).removeprefix("/"), incoming)
+            body = self._models(path.removeprefix(MODELS).removeprefix("/"), call, incoming)
             await reply.answer(200, answer_headers(call), body)
         else:
             raise Rejected(Reason.ENDPOINT_NOT_SERVED)
 
-    def _models(self, name: str, incoming: Incoming) -> bytes:
+    def _models(self, name: str, call: Call, incoming: Incoming) -> bytes:
         """Only what the key may use; one that it may not use does not exist for it."""
         snapshot = self._pipeline.snapshot()
-        principal = self._pipeline.authenticator.principal(
-            incoming.headers, snapshot, scope=INFERENCE, peer=incoming.peer
+        call.principal = self._pipeline.authenticator.identified(
+            incoming.headers, snapshot, peer=incoming.peer
         )
-        models = usable_models(principal, snapshot)
+        check_permitted(call.principal, scope=INFERENCE, peer=incoming.peer)
+        models = usable_models(call.principal, snapshot)
         anthropic = "anthropic-version" in incoming.headers
         if not name:
             listed = [_listed(model, snapshot) for model in models]

@@ -16,7 +16,7 @@ from tenants.errors import NotFound, TenancyError
 from tenants.models import AuditEntry, Organization
 from tenants.selectors.audit import entries
 from tenants.selectors.organizations import organization
-from tenants.services.undo import undo
+from tenants.services.undo import undo_together
 
 EARLIER_CHANGES = 8
 
@@ -52,14 +52,16 @@ def policy(request: HttpRequest, viewer: Viewer, slug: str) -> HttpResponse:
 @require_POST
 @operator_page
 def undo_change(request: HttpRequest, viewer: Viewer, entry_id: int) -> HttpResponse:
+    """With the entry, those of the same change that the form names: one step back for it all."""
+    also = [int(text) for text in request.POST.getlist("also")[:1] if text.isdecimal()]
     try:
-        made = undo(entry_id=entry_id, actor=actor_of(request), why=request.POST.get("why", ""))
+        made = undo_together(entry_ids=(entry_id, *also), actor=actor_of(request))
     except NotFound as error:
         raise Http404(error.message) from error
     except TenancyError as error:
         context = {"viewer": viewer, "here": "audit", "error": error, "part": "refused"}
         return render(request, _template(request), context, status=error.status)
-    return _result(request, viewer, _organization(made.tenant), (made,))
+    return _result(request, viewer, _organization(made[0].tenant), made)
 
 
 def _organization(slug: str) -> Organization:
@@ -94,7 +96,8 @@ def _refused(
 def _result(
     request: HttpRequest, viewer: Viewer, row: Organization, made: tuple[AuditEntry, ...]
 ) -> HttpResponse:
-    return _show(request, viewer, row, "result", {"made": made, "version": made[-1].config_version})
+    context = {"made": made, "version": made[-1].config_version, "undone": made[0].undoes}
+    return _show(request, viewer, row, "result", context)
 
 
 def _show(

@@ -18,23 +18,53 @@ PROVIDER = "fairway"
 
 
 class CallSeries:
-    """All children for one kind of call."""
+    """All children for one kind of call. A kind that never reaches a replica has counts alone, no
+    series that would stay at zero."""
 
     def __init__(self, families: Families, record: CallRecord, tenant: str) -> None:
-        reason = str(record.reason or "")
-        klass, pool = label_of(record.klass), record.pool
-        operation = (
+        self._families = families
+        self._tenant, self._pool = tenant, record.pool
+        self._reason = str(record.reason or "")
+        klass, outcome = label_of(record.klass), str(record.outcome)
+        self._queue_labels = (record.pool, klass, outcome)
+        self._operation = (
             operation_label(record.endpoint),
             PROVIDER,
             model_label(record.model, record.pool),
         )
-        self._families = families
-        self._operation = operation
-        self._calls = families.calls.labels(tenant, klass, pool, str(record.outcome), reason)
+        self._calls = families.calls.labels(tenant, klass, record.pool, outcome, self._reason)
         self._shed: Counter | None = None
         if record.reason in LOAD_REASONS:
-            self._shed = families.shed.labels(pool, klass, reason)
-        self._queue_seconds = families.queue_seconds.labels(pool, klass, str(record.outcome))
+            self._shed = families.shed.labels(record.pool, klass, self._reason)
+        self._served: ServedSeries | None = None
+
+    def observe(self, record: CallRecord) -> None:
+        self._calls.inc()
+        if self._shed is not None:
+            self._shed.inc()
+        if record.queue_s is not None:
+            self._families.queue_seconds.labels(*self._queue_labels).observe(record.queue_s)
+        if record.attempts or record.outcome is Outcome.COMPLETED:
+            if self._served is None:
+                self._served = ServedSeries(
+                    self._families, self._operation, (self._tenant, self._pool), self._reason
+                )
+            self._served.observe(record)
+
+
+class ServedSeries:
+    """Of calls that reached a replica. ``payer``: tenant label and pool."""
+
+    def __init__(
+        self,
+        families: Families,
+        operation: tuple[str, str, str],
+        payer: tuple[str, str],
+        reason: str,
+    ) -> None:
+        tenant, pool = payer
+        self._families = families
+        self._operation = operation
         self._duration = families.request_duration.labels(*operation, reason)
         self._ttft = families.ttft.labels(*operation)
         self._tpot = families.tpot.labels(*operation)
@@ -51,11 +81,6 @@ class CallSeries:
         self._first_chunk = families.attempt_first_chunk.labels(*operation)
 
     def observe(self, record: CallRecord) -> None:
-        self._calls.inc()
-        if self._shed is not None:
-            self._shed.inc()
-        if record.queue_s is not None:
-            self._queue_seconds.observe(record.queue_s)
         if record.attempts:
             self._observe_dispatched(record)
         if record.outcome is Outcome.COMPLETED:

@@ -6,7 +6,7 @@ itself a change with an audit row, and can be undone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tenants.actors import Actor
@@ -20,6 +20,13 @@ _SETTERS: dict[str, tuple[str, Callable[..., AuditEntry]]] = {
     organizations.SET_WEIGHT: ("weight", organizations.set_weight),
     organizations.SET_HIGHEST_CLASS: ("highest_class", organizations.set_highest_class),
 }
+
+
+@transactional
+def undo_together(*, entry_ids: Sequence[int], actor: Actor) -> tuple[AuditEntry, ...]:
+    """All of these changes or none, the last one first. Raises as ``undo``."""
+    newest_first = sorted(set(entry_ids), reverse=True)
+    return tuple(undo(entry_id=entry_id, actor=actor) for entry_id in newest_first)
 
 
 @transactional

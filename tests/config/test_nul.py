@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.contrib.sessions.backends.db import SessionStore
 from django.test import Client
 
+from config.composition import sockets
 from tests import factories
 from tests.people import cast, client_of
 
@@ -159,3 +162,40 @@ def test_a_session_of_that_name_is_no_session(cast: factories.Cast) -> None:
     answer = Client(headers={"cookie": r'sessionid="aaaaaaaa\000"'}).get("/calls/")
     assert answer.status_code == 302
     assert answer.headers["Location"].startswith("/accounts/login/")
+
+
+@pytest.mark.parametrize(
+    ("cookie", "keys"),
+    [
+        (b"sessionid=plain-session", ["plain-session"]),
+        (rb'sessionid="aaaaaaaa\000"', []),
+        (b"", []),
+    ],
+)
+async def test_a_live_socket_looks_up_no_session_of_that_name(
+    monkeypatch: pytest.MonkeyPatch, cookie: bytes, keys: list[str]
+) -> None:
+    looked_up: list[str | None] = []
+
+    def load(store: SessionStore) -> dict[str, Any]:
+        looked_up.append(store.session_key)
+        return {}
+
+    monkeypatch.setattr(SessionStore, "load", load)
+    sent: list[Any] = []
+    coming: list[Any] = [
+        {"type": "websocket.disconnect", "code": 1000},
+        {"type": "websocket.connect"},
+    ]
+
+    async def receive() -> dict[str, Any]:
+        message: dict[str, Any] = coming.pop() if coming else await asyncio.Future()
+        return message
+
+    async def send(message: Any) -> None:
+        sent.append(message["type"])
+
+    headers = [(b"cookie", cookie), (b"origin", b"http://testserver"), (b"host", b"testserver")]
+    await sockets()({"type": "websocket", "path": "/nothing", "headers": headers}, receive, send)
+    assert sent == ["websocket.close"]
+    assert looked_up == keys

@@ -59,6 +59,14 @@ def test_limits_of_a_new_tenant_are_words() -> None:
     assert told["limits"] == "60 requests per minute; 100 tokens per minute"
 
 
+def test_a_moment_is_told_to_the_second() -> None:
+    organization("acme")
+    organizations.suspend(slug="acme", actor=TESTER, why="unpaid")
+    told = {one.name: one for one in latest()}
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", told["suspended"].after or "")
+    assert told["suspended"].before == "none"
+
+
 def test_no_value_of_python_is_on_the_page(
     client_of: Callable[[str], Client], three_pools: None
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -115,3 +116,11 @@ def test_a_call_refused_before_its_class_was_known_says_so(client_of: ClientOf) 
     written(**LIMITED | {"klass": None, "reason": Reason.INVALID_REQUEST, "status": 400})
     for path in ("/calls/", "/calls/call-1/"):
         assert "unclassified" in client_of("alice").get(path).content.decode(), path
+
+
+def test_a_call_refused_before_anything_was_known_has_no_empty_words(client_of: ClientOf) -> None:
+    nothing = {"klass": None, "model": "", "pool": "", "key_id": "", "tenant": ""}
+    written(**LIMITED | nothing | {"reason": Reason.INVALID_API_KEY, "status": 401})
+    page = client_of("olga").get("/calls/call-1/").content.decode()
+    head = re.sub(r"<[^>]+>", "", page[page.index("<h1>Call") :].split("</div>")[0])
+    assert "no known caller, no known key, unclassified, no model, arrived" in head

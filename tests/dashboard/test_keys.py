@@ -11,6 +11,7 @@ from django.test import Client
 from tenants import key_format
 from tenants.models import ApiKey
 from tests import factories
+from tests.people import BACKEND
 
 ClientOf = Callable[[str], Client]
 FORM = {
@@ -36,6 +37,18 @@ def test_the_secret_is_shown_once(client_of: ClientOf) -> None:
     assert (row.label, row.scopes, row.highest_class) == ("ci-bot", ["inference"], 1)
     assert row.expires_at is not None
     assert secret not in alice.get("/keys/").content.decode()
+
+
+def test_a_viewer_is_offered_no_new_key(client_of: ClientOf) -> None:
+    factories.member("acme", "vera", "viewer")
+    vera = Client()
+    vera.force_login(factories.user("vera"), BACKEND)
+    for path in ("/", "/keys/", "/calls/"):
+        page = vera.get(path).content.decode()
+        assert "Create key" not in page, path
+        assert "Create a key" not in page, path
+        assert "/keys/" in page, path
+    assert "Create key" in client_of("bob").get("/keys/").content.decode()
 
 
 def test_snippets_hold_the_address_and_the_secret(client_of: ClientOf) -> None:

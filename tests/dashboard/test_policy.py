@@ -56,6 +56,35 @@ def test_undo_takes_it_back(client_of: ClientOf) -> None:
     assert AuditEntry.objects.latest("id").undoes == entry.pk
 
 
+def test_one_undo_takes_back_both_parts_of_a_change_and_one_redo_brings_them_again(
+    client_of: ClientOf,
+) -> None:
+    olga = client_of("olga")
+    page = olga.post(PATH, wish(highest_class="batch")).content.decode()
+    for saved, expected, button in (
+        ("Undone", (1.0, 0), "Redo highest class and weight"),
+        ("Undone", (3.0, 2), "Redo weight and highest class"),
+    ):
+        form = re.search(r'action="(/audit/\d+/undo/)".*?name="also" value="(\d+)"', page, re.S)
+        assert form
+        page = olga.post(form[1], {"also": form[2]}).content.decode()
+        row = Organization.objects.get(slug="acme")
+        assert (row.weight, row.highest_class) == expected
+        assert f"<h2>{saved}</h2>" in page
+        assert button in page
+    assert page.count("undo/") > 0
+
+
+def test_an_undo_of_two_that_cannot_take_back_one_takes_back_none(client_of: ClientOf) -> None:
+    olga = client_of("olga")
+    olga.post(PATH, wish(highest_class="batch"))
+    second, first = AuditEntry.objects.order_by("-id")[:2]
+    olga.post(PATH, wish(weight="5", highest_class="batch", version="3"))
+    assert olga.post(f"/audit/{second.pk}/undo/", {"also": first.pk}).status_code == 409
+    row = Organization.objects.get(slug="acme")
+    assert (row.weight, row.highest_class) == (5, 2)
+
+
 def test_what_was_undone_or_changed_since_offers_no_undo(client_of: ClientOf) -> None:
     olga = client_of("olga")
     olga.post(PATH, wish())

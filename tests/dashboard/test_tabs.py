@@ -102,3 +102,14 @@ def test_who_was_taken_out_of_an_organization_learns_nothing_of_it(alice: Client
     assert answer.status_code == 409
     assert "rival" not in answer.content.decode().lower()
     assert not ApiKey.objects.exists()
+
+
+def test_a_part_of_a_page_of_another_account_names_no_organization(cast: factories.Cast) -> None:
+    """Charlie signed in where a page of alice was open."""
+    charlie = Client()
+    charlie.force_login(cast.charlie, BACKEND)
+    answer = charlie.get("/limits/", headers={"HX-Request": "true", HEADER: "acme"})
+    told = answer.content.decode().lower()
+    assert answer.status_code == 409
+    assert "this page is of another organization" in told
+    assert ("rival" in told, "acme" in told) == (False, False)

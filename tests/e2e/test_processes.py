@@ -1,13 +1,13 @@
-"""What is revoked is revoked on every process: three of them share a database, two a Redis.
+"""What is revoked is revoked on every process: they share a database, all but one a Redis.
 
-Changes made on one that has the Redis are pushed to the other that has it; the third has none, so
-that neither its changes nor those of others are pushed to or from it: it stands for a push that is
-blocked.
+Changes made on one that has the Redis are pushed to the others that have it. The last one has none,
+so that nothing is pushed to it or from it: it stands for a push that is blocked.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
@@ -22,6 +22,8 @@ from tests.e2e.operator import Operator, operator_of
 from tests.e2e.streams import Stream
 from tests.servers import RedisServer, free_port
 
+PROCESSES = int(os.environ.get("TEST_PROCESSES", "2"))
+LAST = PROCESSES - 1
 RATE = 12.0  # calls a second to each process
 PUSHED_S = 1.0
 BLOCKED_S = 5.0
@@ -42,8 +44,9 @@ def processes(
             first.env |= {"REDIS_URL": redis_server.url}
             shared = {"DATABASE_URL": f"sqlite:///{var / 'fairway.sqlite3'}"}
             places = [first]
-            for name, redis in (("second", redis_server.url), ("third", "")):
-                own = tmp_path_factory.mktemp(name)
+            for number in range(2, PROCESSES + 1):
+                own = tmp_path_factory.mktemp(f"process-{number}")
+                redis = "" if number == PROCESSES else redis_server.url
                 env = {**first.env, **shared, "FAIRWAY_VAR_DIR": str(own), "REDIS_URL": redis}
                 places.append(replace(first, var=own, port=free_port(), env=env))
             try:
@@ -55,7 +58,7 @@ def processes(
                     place.end()
 
 
-@pytest.mark.parametrize("through", [0, 2], ids=["pushed", "push blocked"])
+@pytest.mark.parametrize("through", [0, LAST], ids=["pushed", "push blocked"])
 async def test_a_revoked_key_ends_on_every_process(
     processes: list[Installation], through: int
 ) -> None:
@@ -78,7 +81,7 @@ async def test_a_revoked_key_ends_on_every_process(
             task.cancel()
         await asyncio.gather(*sending, return_exceptions=True)
         streams = [await one.ended() for one in loads]
-    bounds_s = [BLOCKED_S if 2 in (place, through) else PUSHED_S for place in range(3)]
+    bounds_s = [BLOCKED_S if LAST in (place, through) else PUSHED_S for place in range(PROCESSES)]
     for place, bound_s in enumerate(bounds_s):
         last_s = max(one.sent_s for one in streams[place] if one.status == 200) - committed_s
         cut_s = long[place].ended_s - committed_s

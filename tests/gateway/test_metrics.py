@@ -67,6 +67,19 @@ def test_a_call_without_a_class_is_counted_as_unclassified(metrics: Metrics) -> 
     assert value(metrics, "fairway_calls_total", **{"class": "unclassified"}) == 1
 
 
+def test_a_call_that_reached_no_replica_leaves_no_series_at_zero(metrics: Metrics) -> None:
+    def samples() -> set[str]:
+        return {line for line in metrics.render().decode().splitlines() if line[0] != "#"}
+
+    before = samples()
+    nothing: dict[str, Any] = {"tenant": "", "pool": "", "model": "", "attempts": ()}
+    nothing |= dict.fromkeys(("klass", "ttft_s", "tpot_s", "e2e_s", "queue_s"))
+    nothing |= {"outcome": Outcome.REJECTED, "reason": Reason.INVALID_API_KEY}
+    metrics.on_event(CallEnded(call_record(**nothing)))
+    names = {line.split("{")[0] for line in samples() - before}
+    assert names == {"fairway_calls_total", "fairway_calls_created"}
+
+
 def test_opentelemetry_series_have_its_names_and_buckets(metrics: Metrics) -> None:
     metrics.on_event(CallEnded(call_record(ttft_s=15.0)))
     bucket = "gen_ai_server_time_to_first_token_seconds_bucket"

@@ -38,12 +38,12 @@ def page(client: Client) -> str:
 @pytest.mark.parametrize("who", ["alice", "olga"])
 def test_an_ended_batch_is_listed_with_its_end_and_counts(client_of: ClientOf, who: str) -> None:
     ended("batch_one")
-    problem = {"code": "model_mismatch", "message": "Line 2 names another model."}
+    problem = {"code": "model_mismatch", "message": "It names another model.", "line": 1234}
     ended("batch_two", status=Status.FAILED, total=0, completed=0, failed=0, errors=[problem])
     shown = page(client_of(who))
     assert "7 of 9, 2 failed" in shown
     assert ("Completed" in shown, "Failed" in shown) == (True, True)
-    assert "Line 2 names another model." in shown
+    assert "Line 1,234: It names another model." in shown
 
 
 def test_a_member_sees_the_batches_of_the_own_tenant_alone(client_of: ClientOf) -> None:

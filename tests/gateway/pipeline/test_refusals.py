@@ -106,6 +106,41 @@ def test_who_is_known_and_not_permitted_is_told_in_the_record(in_house: Any, pat
     in_house(scenario)
 
 
+@pytest.mark.parametrize(
+    ("asked", "status", "reason"),
+    [
+        ({"path": "/v1/nothing"}, 404, Reason.ENDPOINT_NOT_SERVED),
+        ({"path": "/v1/" + "x" * 5_000}, 404, Reason.ENDPOINT_NOT_SERVED),
+        ({"method": "GET"}, 405, Reason.METHOD_NOT_ALLOWED),
+        ({"path": "/v1/models/nothing", "method": "GET"}, 404, Reason.MODEL_NOT_FOUND),
+    ],
+)
+def test_what_no_call_is_made_of_has_a_record_of_its_id_and_caller(
+    in_house: Any, asked: dict[str, Any], status: int, reason: Reason
+) -> None:
+    async def scenario(house: House) -> None:
+        (known,) = house.snapshot.keys.values()
+        answer = await house.call(**asked)
+        assert answer.status == status
+        (record,) = house.records
+        assert (record.call_id, record.status) == (answer.headers["x-fairway-call-id"], status)
+        assert (record.reason, record.tenant, record.key_id) == (reason, "acme", known.key_id)
+        assert len(record.endpoint) <= 100
+
+    in_house(scenario)
+
+
+def test_a_path_that_nobody_serves_tells_nothing_of_the_key(in_house: Any) -> None:
+    async def scenario(house: House) -> None:
+        for number in range(25):
+            answer = await house.call(path="/v1/nothing", headers=wrong_key())
+            assert answer.status == 404, number
+        assert {record.tenant for record in house.records} == {""}
+        assert (await house.call(headers=wrong_key())).status == 429
+
+    in_house(scenario)
+
+
 def test_who_is_not_known_is_nobody_in_the_record(in_house: Any) -> None:
     async def scenario(house: House) -> None:
         (known,) = house.snapshot.keys.values()

@@ -14,52 +14,37 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 import redis
 
 from tests.e2e.installation import MODEL
 from tests.e2e.operator import Operator, operator_of
 from tests.servers import RedisServer, wait_until
 from tests.workers.batches import request
-from tests.workers.jobs import Jobs, finished, jobs, kill_group, submitted
+from tests.workers.jobs import Jobs, finished, submitted
 
 PROMPT = "canary-of-a-prompt-4711-sea-shell"
 TEXT = f"Say {PROMPT} twice."
 MESSAGES = [{"role": "user", "content": TEXT}]
 
 
-@pytest.fixture(scope="module")
-def site(redis_server: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jobs]:
-    redis_server.flush()
-    settings: dict[str, Any] = {"REDIS_URL": redis_server.url, "LOG_LEVEL": "DEBUG"}
-    with jobs(tmp_path_factory.mktemp("canary"), **settings) as running:
-        yield running
-
-
-def test_prompts_and_keys_are_nowhere_but_in_the_files_of_batches(
-    site: Jobs, redis_server: RedisServer
-) -> None:
-    """S26, S02: hits in logs, messages, the append-only file and a dump of Redis, the database, the
-    journal, metrics, audit, the explanation of calls."""
+def hits(site: Jobs, redis_server: RedisServer) -> set[tuple[str, str]]:
+    """Place and beginning of what was found there. ``site`` has a worker and the log level DEBUG.
+    Raises AssertionError where something was not looked at."""
     operator = operator_of(site.place)
-    worker = site.start_worker()
     new_key = operator.post("/tenants/acme/keys", label="canary", scopes=["inference", "batch"])
     version = operator.version("acme")
     wait_until(lambda: site.place.series("fairway_config_version") >= version, "the new key")
     call_ids = _calls(site, new_key["api_key"])
-    batch = finished(site.client, submitted(site.client, _lines()).id)
-    kill_group(worker)
+    batch_ids = [finished(site.client, submitted(site.client, lines).id).id for lines in _batches()]
     places = dict(_places(site, redis_server, operator, call_ids))
-    hits = {
+    print(f"{len(places)} places, {sum(map(len, places.values())):,} bytes looked through")
+    _check_that_all_was_looked_at(places, batch_ids[0], call_ids)
+    return {
         (place, word[:12])
         for word in (PROMPT, *_keys(site), new_key["api_key"])
         for place, content in places.items()
         if any(form in content for form in forms(word))
     }
-    sizes = {place: len(content) for place, content in places.items()}
-    print(f"{len(places)} places, {sum(sizes.values()):,} bytes: {len(hits)} hits")
-    assert hits == set()
-    _check_that_all_was_looked_at(places, batch.id, call_ids)
 
 
 def forms(word: str) -> list[bytes]:
@@ -71,9 +56,10 @@ def forms(word: str) -> list[bytes]:
     return found
 
 
-def _lines() -> list[dict[str, Any]]:
+def _batches() -> list[list[dict[str, Any]]]:
+    """One that runs, one that is refused."""
     wrong = request("wrong", messages=[{"role": "user", "content": [{"type": TEXT}]}])
-    return [*(request(f"r{n}", messages=MESSAGES) for n in range(3)), wrong]
+    return [[request(f"r{n}", messages=MESSAGES) for n in range(3)], [wrong]]
 
 
 def _calls(site: Jobs, key: str) -> list[str]:
