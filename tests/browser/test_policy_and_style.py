@@ -126,3 +126,6 @@ def test_times_below_a_chart_lie_flat_on_a_phone(visit: Visit, events: LiveEvent
     boxes = [box for one in ticks.all() if (box := one.bounding_box())]
     assert all(box["height"] < 20 for box in boxes)
     assert all(a["x"] + a["width"] < b["x"] for a, b in itertools.pairwise(boxes))
+    values = page.locator("[data-figure=ttft] .ytick text").all()
+    lowest = max(box["y"] + box["height"] for one in values if (box := one.bounding_box()))
+    assert lowest <= min(box["y"] for box in boxes), "the lowest value stands above the times"
