@@ -1,4 +1,7 @@
-"""What did an answer cost? Read from the answer's own ``usage``; absent counts are 0."""
+"""What did an answer cost? Read from the answer's own ``usage``; absent counts are 0.
+
+``responses`` has its own names for what the other endpoints call prompt and completion.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,10 @@ class _Usage(msgspec.Struct):
     completion_tokens: int | None = None
     prompt_tokens_details: _Details | None = None
     completion_tokens_details: _Details | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    input_tokens_details: _Details | None = None
+    output_tokens_details: _Details | None = None
 
 
 class _Answer(msgspec.Struct):
@@ -39,11 +46,11 @@ def usage_of(body: bytes) -> TokenUsage:
         usage = _decoder.decode(body).usage or _Usage()
     except msgspec.MsgspecError:
         return TokenUsage()
-    prompt = usage.prompt_tokens_details or _Details()
-    completion = usage.completion_tokens_details or _Details()
+    prompt = usage.prompt_tokens_details or usage.input_tokens_details or _Details()
+    completion = usage.completion_tokens_details or usage.output_tokens_details or _Details()
     return TokenUsage(
-        usage.prompt_tokens or 0,
+        usage.prompt_tokens or usage.input_tokens or 0,
         prompt.cached_tokens or 0,
-        usage.completion_tokens or 0,
+        usage.completion_tokens or usage.output_tokens or 0,
         completion.reasoning_tokens or 0,
     )

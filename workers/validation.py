@@ -23,7 +23,7 @@ from gateway.wire import DIALECTS
 from gateway.wire.request_hints import RequestHints
 from workers.models import CUSTOM_ID_CHARACTERS
 
-ENDPOINTS = ("/v1/chat/completions",)
+ENDPOINTS = ("/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses")
 MOST_LINES = 50_000
 ERRORS = 100
 ENVELOPE_BYTES = 4096  # what a line may have around its body

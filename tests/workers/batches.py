@@ -52,14 +52,14 @@ class Desk:
         terms = FileTerms(tenant, self.key_id, "lines.jsonl")
         return files.store(terms=terms, incoming=incoming, storage=self.storage, now=self.now)
 
-    def batch(self, content: bytes, **terms: Any) -> Batch:
+    def batch(self, content: bytes, endpoint: str = ENDPOINT, **terms: Any) -> Batch:
         """Created, not yet validated."""
         file = self.file(content)
-        wish = BatchTerms("acme", self.key_id, file.file_id, ENDPOINT, "24h", **terms)
+        wish = BatchTerms("acme", self.key_id, file.file_id, endpoint, "24h", **terms)
         return batches.create(terms=wish, now=self.now)
 
-    def checked(self, content: bytes) -> Batch:
-        batch = self.batch(content)
+    def checked(self, content: bytes, endpoint: str = ENDPOINT) -> Batch:
+        batch = self.batch(content, endpoint)
         checking.check(batch=batch, storage=self.storage, now=self.now)
         batch.refresh_from_db()
         return batch

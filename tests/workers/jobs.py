@@ -97,7 +97,7 @@ def submitted(client: OpenAI, requests: list[dict[str, Any]]) -> Any:
     """The batch, just created."""
     file = client.files.create(file=("lines.jsonl", jsonl(requests)), purpose="batch")
     return client.batches.create(
-        input_file_id=file.id, endpoint="/v1/chat/completions", completion_window="24h"
+        input_file_id=file.id, endpoint=requests[0]["url"], completion_window="24h"
     )
 
 

@@ -121,7 +121,8 @@ async def test_a_cancelled_batch_says_so(alice: Asker) -> None:
 @pytest.mark.parametrize(
     ("changes", "param"),
     [
-        ({"endpoint": "/v1/embeddings"}, "endpoint"),
+        ({"endpoint": "/v1/messages"}, "endpoint"),
+        ({"endpoint": "/v1/models"}, "endpoint"),
         ({"completion_window": "1h"}, "completion_window"),
         ({"metadata": {"k" * 65: "v"}}, None),
         ({"metadata": {str(n): "v" for n in range(17)}}, "metadata"),

@@ -16,6 +16,7 @@ from tests.servers import free_port
 from workers.calls import Broken, Caller, GatewayCalls, NoCapacity, Outcome
 from workers.results import Answer
 from workers.services.lines import LeasedLine
+from workers.usage import TokenUsage
 
 SECRET = b"x" * 32
 CALLER = Caller("acme", "AbCd1234", "batch_1", "/v1/chat/completions")
@@ -80,6 +81,16 @@ async def test_an_answer_is_kept_with_its_usage() -> None:
     assert isinstance(said, Answer)
     assert (said.status, said.request_id, said.is_completed) == (200, "c1", True)
     assert (said.usage.input_tokens, said.usage.output_tokens) == (5, 2)
+
+
+async def test_usage_of_responses_has_its_own_names() -> None:
+    usage = {
+        **{"input_tokens": 7, "input_tokens_details": {"cached_tokens": 4}},
+        **{"output_tokens": 3, "output_tokens_details": {"reasoning_tokens": 1}},
+    }
+    said = await outcome(web.json_response({"usage": usage}))
+    assert isinstance(said, Answer)
+    assert said.usage == TokenUsage(7, 4, 3, 1)
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 413])

@@ -15,6 +15,7 @@ import openai
 import psycopg
 import pytest
 
+from tests.e2e.operator import operator_of
 from tests.servers import RedisServer, wait_until
 from tests.workers import canary
 from tests.workers.batches import request
@@ -88,6 +89,32 @@ def test_a_batch_completes_with_every_custom_id_once(worker: Jobs) -> None:
     assert batch.usage.input_tokens == sum(one["prompt_tokens"] for one in usage) > 0
     wait_until(lambda: len(ledger(worker, batch.id)) == LINES, "the ledger")
     assert set(ledger(worker, batch.id).values()) == {1}
+
+
+@ONE
+def test_vectors_and_responses_come_in_batches_too(worker: Jobs) -> None:
+    client, olga = worker.client, operator_of(worker.place)
+    url = olga.get("/replicas/sim-1")["base_url"]
+    olga.post("/pools", slug="vectors", endpoints=["embeddings"])
+    olga.put("/pools/vectors/models", name="vectors", upstream_model="sim")
+    olga.post("/replicas", slug="vectors-1", pool="vectors", kind="simulated", base_url=url)
+    wait_until(lambda: olga.get("/replicas/vectors-1")["live"] is not None, "the replica")
+    wished = {
+        "/v1/embeddings": {"model": "vectors", "input": ["The sea", "The wind"]},
+        "/v1/responses": {"model": "sim", "input": "The sea", "max_output_tokens": 4},
+    }
+    asked = [
+        submitted(client, [{**one, "url": url, "body": body} for one in requests(3)])
+        for url, body in wished.items()
+    ]
+    vectors, responses = (finished(client, each.id) for each in asked)
+    assert [each.status for each in (vectors, responses)] == ["completed"] * 2
+    assert (vectors.usage.output_tokens, responses.usage.output_tokens) == (0, 12)
+    assert min(vectors.usage.input_tokens, responses.usage.input_tokens) > 0
+    told = [line["response"]["body"] for line in results(client, vectors.output_file_id)]
+    assert [len(each["data"]) for each in told] == [2] * 3
+    told = [line["response"]["body"] for line in results(client, responses.output_file_id)]
+    assert [each["object"] for each in told] == ["response"] * 3
 
 
 @ONE

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gateway.services import pools
 from tenants.services import keys, organizations
 from tests.factories import TESTER
 from tests.workers.batches import ENDPOINT, Desk, jsonl, request
@@ -49,6 +50,32 @@ def test_a_mistake_is_listed_with_its_line(
 ) -> None:
     content = jsonl([request("first"), line, request("last")])
     assert [(e["line"], e["code"], e["param"]) for e in failed(desk, content)] == [(2, code, param)]
+
+
+ELSEWHERE: dict[str, dict[str, Any]] = {
+    "/v1/completions": {"prompt": "The sea", "max_tokens": 4},
+    "/v1/embeddings": {"input": ["The sea"], "dimensions": 8},
+    "/v1/responses": {"input": "The sea", "store": False},
+}
+
+
+@pytest.mark.parametrize("endpoint", ELSEWHERE)
+def test_each_endpoint_judges_its_own_fields(desk: Desk, endpoint: str) -> None:
+    every = tuple(path.removeprefix("/v1/") for path in validation.ENDPOINTS)
+    pools.change(slug="sim", changes={"endpoints": every}, actor=TESTER, why="test")
+    body = {"model": "sim", **ELSEWHERE[endpoint]}
+    wrong = [{}, {"metadata": []}, {"previous_response_id": "x"} | {"dimensions": 0, "n": 0}]
+    lines = [{**request(f"r{n}"), "url": endpoint, "body": body | w} for n, w in enumerate(wrong)]
+    good = desk.checked(jsonl(lines[:1]), endpoint)
+    assert (good.status, good.total, good.model) == (Status.IN_PROGRESS, 1, "sim")
+    bad = desk.checked(jsonl(lines), endpoint)
+    assert [error["line"] for error in bad.errors] == [2, 3]
+
+
+def test_a_pool_without_the_endpoint_is_a_mistake(desk: Desk) -> None:
+    line = {**request("a"), "url": "/v1/embeddings", "body": {"model": "sim", "input": "x"}}
+    (error,) = desk.checked(jsonl([line]), "/v1/embeddings").errors
+    assert error["code"] == "endpoint_not_served"
 
 
 def test_every_line_with_a_mistake_is_listed(desk: Desk) -> None:
