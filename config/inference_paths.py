@@ -34,7 +34,7 @@ OPENAI = "As OpenAI's; with `stream`, server-sent events that end in [DONE]"
 VECTORS = "As OpenAI's; never a stream"
 ITEMS = "As OpenAI's, nothing is stored; with `stream`, its events up to `response.completed`"
 ANTHROPIC = "As Anthropic's; with `stream`, server-sent events that end in message_stop"
-COUNTED = "As Anthropic's; counted by the replica that x-fairway-replica names, else estimated"
+COUNTED = "As the API's; counted by the replica that x-fairway-replica names, else estimated"
 
 
 def _generation(summary: str, answer: str = OPENAI, overloaded: int = 503) -> dict[str, Any]:
@@ -64,6 +64,7 @@ INFERENCE_PATHS: dict[str, Any] = {
     "/v1/completions": _generation("A completion"),
     "/v1/embeddings": _generation("Vectors of texts", VECTORS),
     "/v1/responses": _generation("A response", ITEMS),
+    "/v1/responses/input_tokens": _generation("The tokens of a response's prompt", COUNTED),
     "/v1/messages": _generation("A message", ANTHROPIC, 529),
     "/v1/messages/count_tokens": _generation("The tokens of a message's prompt", COUNTED, 529),
     "/v1/models": {

@@ -25,7 +25,7 @@ from gateway.pipeline.incoming import Incoming
 from gateway.pipeline.life import INFERENCE, Pipeline
 from gateway.pipeline.reply import Reply
 from gateway.pipeline.telling import answer_headers, tell
-from gateway.pipeline.token_counting import COUNTING, TokenCounting
+from gateway.pipeline.token_counting import COUNTED, TokenCounting
 from gateway.snapshot.values import Snapshot
 from gateway.wire import DIALECTS
 from gateway.wire.api_styles import ANTHROPIC, style_of
@@ -117,7 +117,7 @@ class DataPlane:
             _only(method, "POST")
             if self.draining:
                 raise Rejected(Reason.DRAINING, retry_after_s=1.0)
-            serving = self._token_counting if call.endpoint == COUNTING else self._pipeline
+            serving = self._token_counting if call.endpoint in COUNTED else self._pipeline
             await serving.serve(call, incoming, reply)
         elif path == MODELS or path.startswith(MODELS + "/"):
             _only(method, "GET")

@@ -1,5 +1,5 @@
-"""How many tokens would this prompt have? ``messages/count_tokens``, answered by a replica of the
-pool that counts, else by the gateway's own estimate.
+"""How many tokens would this prompt have? ``messages/count_tokens`` and ``responses/input_tokens``,
+answered by a replica of the pool that counts, else by the gateway's own estimate.
 
 A replica counts exactly, with its model's template, and without a slot, so nothing is queued and no
 slot is taken. Where none can, or none answers in time, the answer is what admission would reserve
@@ -15,7 +15,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -37,8 +37,10 @@ from gateway.replicas.fleet import Fleet, UnknownReplica
 from gateway.replicas.upstream import PlainAnswer, ReplicaTarget
 from gateway.replicas.upstream_errors import RELAYED, error_for_status
 
-COUNTING = "messages/count_tokens"
-COUNTED = "messages"  # the endpoint that a pool must serve
+COUNTED: Final = {  # the endpoint that a pool must serve
+    "messages/count_tokens": "messages",
+    "responses/input_tokens": "responses",
+}
 REQUESTS = "rpm"
 ANSWER_S = 3.0
 MOST_ASKED = 2  # replicas, one after the other
@@ -61,6 +63,12 @@ class Counted(msgspec.Struct):
     input_tokens: int
 
 
+def _answer(endpoint: str, tokens: int) -> bytes:
+    if COUNTED[endpoint] == "messages":
+        return msgspec.json.encode(Counted(tokens))
+    return msgspec.json.encode({"object": "response.input_tokens", "input_tokens": tokens})
+
+
 @dataclass(slots=True)
 class TokenCounting:
     pipeline: Pipeline
@@ -76,8 +84,7 @@ class TokenCounting:
         try:
             tokens = await self._tokens(call, incoming)
             call.completed()
-            body = msgspec.json.encode(Counted(tokens))
-            await reply.answer(200, answer_headers(call), body)
+            await reply.answer(200, answer_headers(call), _answer(call.endpoint, tokens))
         except CallError as error:
             call.ended_by(error)
             await tell(error, call, incoming.dialect, reply)
@@ -86,7 +93,8 @@ class TokenCounting:
             self.pipeline.bus.publish(CallEnded(record_of(call)))
 
     async def _tokens(self, call: Call, incoming: Incoming) -> int:
-        order = call.order = await self.pipeline.ordered(call, incoming, endpoint=COUNTED)
+        served = COUNTED[call.endpoint]
+        order = call.order = await self.pipeline.ordered(call, incoming, endpoint=served)
         await self._count_request(call, order)
         told = await self._asked(call, order) if self._asking < MOST_AT_ONCE else None
         return order.count.size.input_tokens if told is None else told
@@ -95,8 +103,8 @@ class TokenCounting:
         body = msgspec.json.encode({**order.body.body, "model": order.route.upstream_model})
         self._asking += 1
         try:
-            for target in self._counting(order)[:MOST_ASKED]:
-                tokens = await self._told_by(target, body)
+            for target in self._counting(order, call.endpoint)[:MOST_ASKED]:
+                tokens = await self._told_by(target, f"/v1/{call.endpoint}", body)
                 if tokens is not None:
                     call.replica = target.slug
                     return tokens
@@ -112,7 +120,7 @@ class TokenCounting:
         settling = self.store.settle(call.call_id, charges)
         self.background.spawn(f"settle {call.call_id}", settling)
 
-    def _counting(self, order: Order) -> list[ReplicaTarget]:
+    def _counting(self, order: Order, endpoint: str) -> list[ReplicaTarget]:
         """Replicas that may see this prompt, serve, and can count; in random order."""
         found = []
         for value in order.route.pool.replicas:
@@ -122,16 +130,15 @@ class TokenCounting:
                 replica = self.fleet.replica(order.route.pool.slug, value.slug)
             except UnknownReplica:
                 continue
-            able = COUNTING in adapter_of(replica.target.kind).endpoints
+            able = endpoint in adapter_of(replica.target.kind).endpoints
             if able and replica.state == "serving":
                 found.append(replica.target)
         self.rng.shuffle(found)
         return found
 
-    async def _told_by(self, target: ReplicaTarget, body: bytes) -> int | None:
+    async def _told_by(self, target: ReplicaTarget, path: str, body: bytes) -> int | None:
         """None where this replica does not tell. Raises UpstreamError(UPSTREAM_REFUSED) where it
         says that the request is wrong."""
-        path = f"/v1/{COUNTING}"
         try:
             answer = await self.asker.post(
                 target, path, body, timeout_s=ANSWER_S, max_bytes=MOST_BYTES

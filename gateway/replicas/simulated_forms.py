@@ -1,5 +1,5 @@
 """In which forms does a simulated replica generate? One per API: how its requests are read, how
-its answers and refusals are written.
+its answers and refusals are written. In ``COUNTS``: how only the prompt is counted, and refused.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol
 
+from gateway.replicas import simulated_messages, simulated_responses
 from gateway.replicas.simulated_answer import AnswerWriter
 from gateway.replicas.simulated_call import Refusal, SimulatedCall, parse
 from gateway.replicas.simulated_messages import MessagesWriter, parse_messages, refusal_body
@@ -45,4 +46,8 @@ FORMS: Final = {
     "/v1/completions": Form("cmpl", partial(parse, chat=False)),
     "/v1/responses": Form("resp", parse_responses, ResponsesWriter),
     "/v1/messages": Form("msg", parse_messages, MessagesWriter, refusal_body),
+}
+COUNTS: Final[dict[str, tuple[Callable[..., bytes], Callable[[Refusal], bytes]]]] = {
+    "/v1/messages/count_tokens": (simulated_messages.count_tokens, refusal_body),
+    "/v1/responses/input_tokens": (simulated_responses.count_tokens, Refusal.body),
 }

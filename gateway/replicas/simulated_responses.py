@@ -42,6 +42,14 @@ def parse_responses(raw: bytes, request_id: str, *, model: str, engine: Engine) 
     return ResponsesCall(**known, tool=_forced_tool(body), told_back=told_back)
 
 
+def count_tokens(raw: bytes, *, model: str, engine: Engine) -> bytes:
+    """The answer of ``input_tokens``. Raises Refusal."""
+    body = json_object(raw, model)
+    call = parse(_as_chat(body, model), "count", chat=True, model=model, engine=engine)
+    told = {"object": "response.input_tokens", "input_tokens": call.request.prompt_tokens}
+    return msgspec.json.encode(told)
+
+
 class ResponsesWriter:
     """The events of one response."""
 

@@ -22,8 +22,7 @@ from gateway.replicas.simulated_call import BUSY, Refusal, SimulatedCall
 from gateway.replicas.simulated_choices import Choices, choices_of
 from gateway.replicas.simulated_clock import EngineClock
 from gateway.replicas.simulated_embeddings import parse_embeddings
-from gateway.replicas.simulated_forms import FORMS, Form, Writer
-from gateway.replicas.simulated_messages import count_tokens, refusal_body
+from gateway.replicas.simulated_forms import COUNTS, FORMS, Form, Writer
 from gateway.replicas.simulated_metrics import SimulatedMetrics
 from gateway.simulation.engine import Emitted, Engine, EngineConfig
 
@@ -48,7 +47,7 @@ class SimulatedReplica:
                 web.get("/v1/models", self.models),
                 *(web.post(path, self.generate) for path in FORMS),
                 web.post("/v1/embeddings", self.embeddings),
-                web.post("/v1/messages/count_tokens", self.count_tokens),
+                *(web.post(path, self.count_tokens) for path in COUNTS),
             ]
         )
         return application
@@ -85,12 +84,13 @@ class SimulatedReplica:
             self.clock.leave(request_id)
 
     async def count_tokens(self, request: web.Request) -> web.Response:
-        """Of a request to the Messages API; takes no place in the engine."""
+        """Takes no place in the engine."""
+        count, told = COUNTS[request.path]
         raw = await request.read()
         try:
-            return _json(count_tokens(raw, model=self._model, engine=self.engine))
+            return _json(count(raw, model=self._model, engine=self.engine))
         except Refusal as refusal:
-            return _json(refusal_body(refusal), refusal.status)
+            return _json(told(refusal), refusal.status)
 
     async def generate(self, request: web.Request) -> web.StreamResponse:
         form = FORMS[request.path]

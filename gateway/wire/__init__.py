@@ -24,9 +24,13 @@ from gateway.wire.chat.dialect import CHAT, COMPLETIONS
 from gateway.wire.dialect import Dialect
 from gateway.wire.embeddings.dialect import EMBEDDINGS
 from gateway.wire.messages.dialect import COUNT_TOKENS, MESSAGES
-from gateway.wire.responses.dialect import RESPONSES
+from gateway.wire.responses.dialect import INPUT_TOKENS, RESPONSES
 
 DIALECTS: Final[dict[str, Dialect]] = {
     f"/v1/{dialect.endpoint}": dialect
-    for dialect in (CHAT, COMPLETIONS, EMBEDDINGS, RESPONSES, MESSAGES, COUNT_TOKENS)
+    for dialect in (
+        *(CHAT, COMPLETIONS, EMBEDDINGS),
+        *(RESPONSES, INPUT_TOKENS),
+        *(MESSAGES, COUNT_TOKENS),
+    )
 }

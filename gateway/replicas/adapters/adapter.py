@@ -16,6 +16,7 @@ EVERY_ENDPOINT: Final = TEXT_ENDPOINTS | {
     "responses",
     "messages",
     "messages/count_tokens",
+    "responses/input_tokens",
 }
 
 

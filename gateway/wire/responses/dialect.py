@@ -1,4 +1,5 @@
-"""``responses``: items in, items out, nothing stored.
+"""``responses``: items in, items out, nothing stored; and ``responses/input_tokens``: the same
+prompt, of which only the size is asked.
 
 The replica gets the validated body, serialised anew, as a stream that it does not store. Its stream
 always reports usage, so nothing is asked for that the caller would have to be spared.
@@ -6,8 +7,9 @@ always reports usage, so nothing is asked for that the caller would have to be s
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -19,7 +21,12 @@ from gateway.wire.dialect import BodyBounds, ParsedBody, Rewrite
 from gateway.wire.headers import EVENT_STREAM
 from gateway.wire.request_fields import largest_cap
 from gateway.wire.responses.aggregator import ResponseAggregator
-from gateway.wire.responses.fields import ResponsesFields, check_stateless
+from gateway.wire.responses.fields import (
+    CountedFields,
+    ResponsesFields,
+    check_stateless,
+    check_unstored,
+)
 from gateway.wire.responses.prompt_size import prompt_text
 from gateway.wire.responses.reader import ResponsesStreamReader
 from gateway.wire.upstream_request import write_own_fields
@@ -32,29 +39,12 @@ _OF_OTHER_STREAMS: Final = ("stream_options",)
 class ResponsesDialect:
     """Implements Dialect."""
 
-    endpoint: str = "responses"
+    endpoint: str
+    parse_body: Callable[[bytes, BodyBounds], ParsedBody]
     accept: str = EVENT_STREAM
 
     def parse(self, raw: bytes, bounds: BodyBounds) -> ParsedBody:
-        body, known = accepted(raw, bounds, ResponsesFields)
-        check_stateless(known)
-        text = prompt_text(body)
-        return ParsedBody(
-            model=known.model,
-            stream=bool(known.stream),
-            include_usage=True,
-            prompt_bytes=text.size_bytes,
-            script=text.script,
-            max_output_tokens=largest_cap(
-                known.max_output_tokens, known.max_tokens, known.n_predict
-            ),
-            n=1,
-            body=body,
-            service_tier=known.service_tier,
-            has_media=text.has_media,
-            user=known.user,
-            size_bytes=len(raw),
-        )
+        return self.parse_body(raw, bounds)
 
     def upstream_body(self, parsed: ParsedBody, rewrite: Rewrite) -> bytes:
         extras = {k: v for k, v in rewrite.extras.items() if k not in _OF_OTHER_STREAMS}
@@ -85,4 +75,40 @@ class ResponsesDialect:
         return b"event: error\ndata: " + msgspec.json.encode(event) + b"\n\n"
 
 
-RESPONSES: Final = ResponsesDialect()
+def _parse(raw: bytes, bounds: BodyBounds) -> ParsedBody:
+    body, known = accepted(raw, bounds, ResponsesFields)
+    check_unstored(known)
+    return _parsed(
+        body,
+        known,
+        n=1,
+        stream=bool(known.stream),
+        max_output_tokens=largest_cap(known.max_output_tokens, known.max_tokens, known.n_predict),
+        service_tier=known.service_tier,
+        user=known.user,
+        size_bytes=len(raw),
+    )
+
+
+def _parse_counted(raw: bytes, bounds: BodyBounds) -> ParsedBody:
+    """Fields that only a generation has are not looked at; nothing is generated."""
+    body, known = accepted(raw, bounds, CountedFields)
+    check_stateless(known)
+    return _parsed(body, known, n=0, stream=False, max_output_tokens=None, size_bytes=len(raw))
+
+
+def _parsed(body: dict[str, Any], known: CountedFields, **told: Any) -> ParsedBody:
+    text = prompt_text(body)
+    return ParsedBody(
+        model=known.model,
+        include_usage=True,
+        prompt_bytes=text.size_bytes,
+        script=text.script,
+        body=body,
+        has_media=text.has_media,
+        **told,
+    )
+
+
+RESPONSES: Final = ResponsesDialect("responses", _parse)
+INPUT_TOKENS: Final = ResponsesDialect("responses/input_tokens", _parse_counted)

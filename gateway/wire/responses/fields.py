@@ -47,8 +47,8 @@ class Reasoning(msgspec.Struct):
     summary: ShortText | None = None
 
 
-class ResponsesFields(msgspec.Struct, kw_only=True):
-    """``max_tokens`` and ``n_predict`` are not of this API, but servers obey them."""
+class CountedFields(msgspec.Struct, kw_only=True):
+    """What makes the prompt."""
 
     model: Name
     input: (
@@ -56,6 +56,19 @@ class ResponsesFields(msgspec.Struct, kw_only=True):
         | Annotated[list[Item], Meta(min_length=1, max_length=MAX_MESSAGES)]
     )
     instructions: str | None = None
+    tools: list[dict[str, Any]] | None = None
+    tool_choice: str | dict[str, Any] | None = None
+    parallel_tool_calls: bool | None = None
+    text: TextOptions | None = None
+    reasoning: Reasoning | None = None
+    truncation: Literal["auto", "disabled"] | None = None
+    previous_response_id: str | None = None
+    conversation: str | dict[str, Any] | None = None
+
+
+class ResponsesFields(CountedFields, kw_only=True):
+    """``max_tokens`` and ``n_predict`` are not of this API, but servers obey them."""
+
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     max_output_tokens: Cap | None = None
@@ -63,15 +76,9 @@ class ResponsesFields(msgspec.Struct, kw_only=True):
     n_predict: Cap | None = None
     max_tool_calls: Cap | None = None
     n: Literal[1] | None = None
-    tools: list[dict[str, Any]] | None = None
-    tool_choice: str | dict[str, Any] | None = None
-    parallel_tool_calls: bool | None = None
     temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
     top_p: Share | None = None
     top_logprobs: UpToTwenty | None = None
-    text: TextOptions | None = None
-    reasoning: Reasoning | None = None
-    truncation: Literal["auto", "disabled"] | None = None
     include: Annotated[list[ShortText], Meta(max_length=64)] | None = None
     metadata: Annotated[dict[str, Any], Meta(max_length=16)] | None = None
     user: ShortText | None = None
@@ -80,20 +87,23 @@ class ResponsesFields(msgspec.Struct, kw_only=True):
     service_tier: ShortText | None = None
     store: bool | None = None
     background: bool | None = None
-    previous_response_id: str | None = None
-    conversation: str | dict[str, Any] | None = None
 
 
-def check_stateless(fields: ResponsesFields) -> None:
+def check_unstored(fields: ResponsesFields) -> None:
     """Raises Rejected for what only a server that stores responses can do."""
-    if fields.previous_response_id is not None:
-        raise invalid(f"previous_response_id is not supported: {_WHOLE}", "previous_response_id")
-    if fields.conversation is not None:
-        raise invalid(f"conversation is not supported: {_WHOLE}", "conversation")
+    check_stateless(fields)
     if fields.background:
         raise invalid("background is not supported: responses are not stored.", "background")
     if fields.store:
         raise invalid("store is not supported: set it to false or leave it out.", "store")
+
+
+def check_stateless(fields: CountedFields) -> None:
+    """Raises Rejected where a part of the prompt is named that only a store could have."""
+    if fields.previous_response_id is not None:
+        raise invalid(f"previous_response_id is not supported: {_WHOLE}", "previous_response_id")
+    if fields.conversation is not None:
+        raise invalid(f"conversation is not supported: {_WHOLE}", "conversation")
     for number, item in enumerate(fields.input):
         if isinstance(item, Item) and item.type == ITEM_REFERENCE:
             raise invalid(f"An item_reference is not supported: {_WHOLE}", f"input[{number}]")

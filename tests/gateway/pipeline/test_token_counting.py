@@ -1,4 +1,6 @@
-"""``messages/count_tokens``: asked of a replica, else estimated; one request, no tokens."""
+"""``messages/count_tokens`` and ``responses/input_tokens``: asked of a replica, else estimated; one
+request, no tokens.
+"""
 
 from __future__ import annotations
 
@@ -44,6 +46,32 @@ def run(in_house: Any, scenario: Any, **options: Any) -> None:
         assert house.leftovers == {}
 
     in_house(prepared, **options)
+
+
+INPUT_TOKENS = "/v1/responses/input_tokens"
+
+
+def test_input_tokens_of_responses_are_counted_the_same_way(in_house: Any) -> None:
+    async def scenario(house: House) -> None:
+        pool = replace(house.snapshot.pools[POOL], endpoints=frozenset({"responses"}))
+        house.change(pools={POOL: pool})
+        for slug in ("r1", "r2"):
+            house.scripted.routes[slug, INPUT_TOKENS] = COUNTED
+        asked_for: dict[str, Any] = {"model": MODEL, "input": "hello " * 50, "instructions": "x"}
+        answer = await house.call(asked_for, path=INPUT_TOKENS)
+        assert answer.json() == {"object": "response.input_tokens", "input_tokens": 17}
+        assert answer.headers["x-fairway-replica"] in ("r1", "r2")
+        house.scripted.routes.clear()
+        estimate = await house.call(asked_for, path=INPUT_TOKENS)
+        assert 50 <= estimate.json()["input_tokens"] <= 150
+        assert "x-fairway-replica" not in estimate.headers
+        for wrong in ({"previous_response_id": "r"}, {"input": []}, {"conversation": "c"}):
+            refused = await house.call(asked_for | wrong, path=INPUT_TOKENS)
+            assert (refused.status, refused.json()["error"]["param"]) == (400, next(iter(wrong)))
+        assert house.scripted.attempts == []
+        assert (await count(house)).status == 404
+
+    run(in_house, scenario)
 
 
 def test_a_replica_counts_and_nothing_is_generated(in_house: Any) -> None:
