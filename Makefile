@@ -4,6 +4,7 @@
 # make manage   a command beside the running instance: ARGS="tenant list"
 # make verify   every figure at full size, into docs/figures.md (up to an hour)
 # make bench    CPU per call and chunk beside nginx, vllm-router and litellm
+# make clients  many clients of the two APIs, unchanged, against this gateway; docs/clients.md
 # make simulate policies against scenarios in virtual time: ARGS="--scenario hot --out var/simulation"
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3)
@@ -37,8 +38,12 @@ bench:
 	@$(PYTHON) deploy/install.py test
 	@exec $(VENV) -m deploy.bench $(ARGS)
 
+clients:
+	@$(PYTHON) deploy/install.py test
+	@exec $(VENV) -m deploy.clients
+
 constraints:
 	@$(PYTHON) deploy/install.py test
 	@$(VENV) -m deploy.freeze
 
-.PHONY: run test traffic manage verify bench simulate constraints
+.PHONY: run test traffic manage verify bench clients simulate constraints

@@ -2,11 +2,11 @@
 skipped.
 
 Redis, PostgreSQL and Chromium are installed where we may (root, or sudo without a password, and
-apt-get). Where one cannot be had its tests skip, and the last line says which. The suite runs on
-SQLite, what does not mind company on all cores at once. Beside it, one after another: the servers
-are installed, the tests that touch the database run once more on a PostgreSQL, and those of whole
-products, which mostly wait. What measures real time (``alone``) comes last, when
-nothing else runs.
+apt-get), clients of the APIs below ``var/clients``. Where one cannot be had its tests skip, and the
+last line says which. The suite runs on SQLite, what does not mind company on all cores at once.
+Beside it, one after another: the installations, the tests that touch the database once more on a
+PostgreSQL, and those of whole products, which mostly wait. What measures real time (``alone``)
+comes last, when nothing else runs.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from xml.etree import ElementTree
 
+from deploy import clients
 from tests.servers import chromium, postgres_programs, postgres_server
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -74,6 +75,7 @@ def _steps(reports: Path) -> list[tuple[str, bool]]:
     lane = ThreadPoolExecutor(1)
     try:
         servers = lane.submit(install_servers)
+        lane.submit(clients.install, clients.SUITE)
         beside = {
             "tests on PostgreSQL": lane.submit(_on_postgresql, reports / "postgresql.xml"),
             "tests of whole products": lane.submit(_of_products, reports / "products.xml"),

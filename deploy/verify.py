@@ -97,6 +97,12 @@ SECTIONS = {
         600,
         {"TEST_KEYS": "1000000", "TEST_ADDRESSES": "1000000", "PYTEST_TIMEOUT": "600"},
     ),
+    "bodies": Section(
+        "Generated request bodies: what reaches a replica is in range",
+        (*PYTEST, "tests/wire/test_ranges.py", "--timeout=900"),
+        900,
+        {"TEST_BODY_CASES": "20000"},
+    ),
     "schedulers": _simulated("schedulers of OSDI'24", "arena", "jittered", "bounds"),
     "routing": _simulated("routing, every policy", "routing", "mooncake"),
     "fairness": _simulated("fairness and locality", "groups", "locality", "fairness"),

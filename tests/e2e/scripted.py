@@ -11,6 +11,7 @@ import itertools
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 from tests.e2e.installation import Installation
 from tests.e2e.operator import Operator
@@ -21,15 +22,14 @@ _numbers = itertools.count(1)
 
 
 @asynccontextmanager
-async def scripted(operator: Operator, *, slots: int = 8) -> AsyncIterator[ScriptedReplica]:
+async def scripted(
+    operator: Operator, *, slots: int = 8, **terms: Any
+) -> AsyncIterator[ScriptedReplica]:
     """Returns once the gateway knows that it serves."""
     slug = f"scripted-{next(_numbers)}"
     async with running() as replica:
-        await asyncio.to_thread(
-            operator.post,
-            "/replicas",
-            **{"slug": slug, "pool": POOL, "kind": "vllm", "base_url": replica.url, "slots": slots},
-        )
+        facts = {"slug": slug, "pool": POOL, "kind": "vllm", "base_url": replica.url}
+        await asyncio.to_thread(operator.post, "/replicas", **facts, slots=slots, **terms)
         await until(lambda: any(each.path == "/health" for each in replica.received))
         try:
             yield replica

@@ -64,7 +64,7 @@ def test_each_endpoint_judges_its_own_fields(desk: Desk, endpoint: str) -> None:
     every = tuple(path.removeprefix("/v1/") for path in validation.ENDPOINTS)
     pools.change(slug="sim", changes={"endpoints": every}, actor=TESTER, why="test")
     body = {"model": "sim", **ELSEWHERE[endpoint]}
-    wrong = [{}, {"metadata": []}, {"previous_response_id": "x"} | {"dimensions": 0, "n": 0}]
+    wrong: list[dict[str, Any]] = [{}, {"metadata": []}, {"model": 5}]
     lines = [{**request(f"r{n}"), "url": endpoint, "body": body | w} for n, w in enumerate(wrong)]
     good = desk.checked(jsonl(lines[:1]), endpoint)
     assert (good.status, good.total, good.model) == (Status.IN_PROGRESS, 1, "sim")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
@@ -14,7 +15,7 @@ import pytest_asyncio
 from gateway.core.clock import SystemClock
 from gateway.snapshot.values import AliasValue, Target
 from tests.fakes.data_plane import MODEL, POOL, Answer, House, chat, replica, tenant
-from tests.fakes.scripts import tokens
+from tests.fakes.scripts import hang_after, tokens
 
 LONG = "word " * 1_000
 MakeHouse = Callable[..., Awaitable[House]]
@@ -123,6 +124,40 @@ class TestTargets:
         pools = it.snapshot.pools
         it.change(pools={**pools, POOL: replace(pools[POOL], replicas=disabled)})
         assert await places(it) == {"s1"}
+
+
+def asked(number: int, rules: str = "", marked: bool = False, **fields: Any) -> dict[str, Any]:
+    """Prompts that begin alike for less than a block, and are long."""
+    mark = {"cache_control": {"type": "ephemeral"}} if marked else {}
+    system = {"role": "system", "content": [{"type": "text", "text": rules or "Be kind.", **mark}]}
+    question = {"role": "user", "content": f"{number} " * 400}
+    return {"model": MODEL, "messages": [system, question], **fields}
+
+
+class TestHints:
+    @pytest.mark.parametrize(
+        ("same", "other"),
+        [
+            ({"prompt_cache_key": "k"}, {"prompt_cache_key": "l"}),
+            ({"rules": "Rules.", "marked": True}, {"rules": "Others.", "marked": True}),
+        ],
+        ids=["prompt_cache_key", "cache_control"],
+    )
+    async def test_a_hint_leads_to_its_replica_though_another_has_less_to_do(
+        self, house: MakeHouse, same: dict[str, Any], other: dict[str, Any]
+    ) -> None:
+        it, leave = await house(), asyncio.Event()
+        it.scripted.default = hang_after(2)
+        busy = asyncio.create_task(it.call(asked(0, stream=True, **same), leave=leave))
+        while not it.scripted.attempts:
+            await asyncio.sleep(0)
+        holder = it.scripted.attempts[0].slug
+        it.scripted.default = tokens(3)
+        assert holder not in await places(it, 1, body=asked(1))
+        assert await places(it, 1, body=asked(2, **same)) == {holder}
+        assert holder not in await places(it, 1, body=asked(3, **other))
+        leave.set()
+        await busy
 
 
 class TestTold:

@@ -65,9 +65,10 @@ def test_input_tokens_of_responses_are_counted_the_same_way(in_house: Any) -> No
         estimate = await house.call(asked_for, path=INPUT_TOKENS)
         assert 50 <= estimate.json()["input_tokens"] <= 150
         assert "x-fairway-replica" not in estimate.headers
-        for wrong in ({"previous_response_id": "r"}, {"input": []}, {"conversation": "c"}):
-            refused = await house.call(asked_for | wrong, path=INPUT_TOKENS)
-            assert (refused.status, refused.json()["error"]["param"]) == (400, next(iter(wrong)))
+        wrong: dict[str, Any] = {"previous_response_id": "r", "input": [], "conversation": "c"}
+        for name, value in wrong.items():
+            refused = await house.call(asked_for | {name: value}, path=INPUT_TOKENS)
+            assert (refused.status, refused.json()["error"]["param"]) == (400, name)
         assert house.scripted.attempts == []
         assert (await count(house)).status == 404
 
