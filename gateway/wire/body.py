@@ -36,6 +36,7 @@ REFUSED_FIELDS: Final = (
     "id_slot",
     "kv_transfer_params",
 )
+_SLICE_BYTES: Final = 64 * 1024
 _ESCAPED_NUL: Final = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")  # an odd number of backslashes
 _PLACE: Final = " - at `$"  # before the path, at the end of what msgspec says
 _NOT_ONE_OF: Final = "Invalid enum value"  # the caller's own words follow it
@@ -61,7 +62,7 @@ def accepted(raw: bytes, bounds: BodyBounds, fields: type[Known]) -> tuple[dict[
 def _decoded(raw: bytes, bounds: BodyBounds) -> dict[str, Any]:
     """Raises Rejected. The message tells where the body is wrong, never what it says."""
     most = bounds.max_containers
-    if _brackets(raw) > most and _brackets(_without_strings(raw)) > most:
+    if _brackets(raw) > most and _has_more_brackets(raw, most):
         raise invalid(f"The body has more than {most} objects and lists.")
     try:
         body = msgspec.json.decode(raw)
@@ -102,11 +103,19 @@ def _brackets(raw: bytes) -> int:
     return raw.count(b"{") + raw.count(b"[")
 
 
-def _without_strings(raw: bytes) -> bytes:
-    """What stands outside of strings, as far as ``raw`` is JSON. Escapes go first, so that every
-    quote that is left begins or ends a string."""
+def _has_more_brackets(raw: bytes, most: int) -> bool:
+    """Outside of strings, as far as ``raw`` is JSON. Escapes go first, so that every quote that is
+    left begins or ends a string. Cut in slices, since the pieces of all would cost many times their
+    bytes."""
     bare = raw.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in raw else raw
-    return b"".join(bare.split(b'"')[::2])
+    inside = found = 0
+    for at in range(0, len(bare), _SLICE_BYTES):
+        pieces = bare[at : at + _SLICE_BYTES].split(b'"')
+        found += _brackets(b"".join(pieces[inside::2]))
+        if found > most:
+            return True
+        inside = (inside + len(pieces) - 1) % 2
+    return False
 
 
 def _out_of_range(text: str) -> Rejected:

@@ -93,6 +93,16 @@ def test_brackets_inside_text_do_not_count() -> None:
     assert parsed(messages=[{"role": "user", "content": code}]).prompt_bytes == len(code) + 4
 
 
+def test_containers_are_counted_exactly_wherever_the_text_is_cut() -> None:
+    """S32: strings of every length in between, so that slices end inside and outside of them."""
+    bounds, others = BodyBounds(max_keys=40_000), 4  # the body, its messages, one of them, the list
+    strings = ['["' + "[" * size + '\\\\\\""]' for size in range(900)]
+    lists = ["[]"] * (bounds.max_containers - others - len(strings))
+    assert CHAT.parse(with_raw(f"[{','.join(strings + lists)}]"), bounds)
+    with pytest.raises(Rejected, match="objects and lists"):
+        CHAT.parse(with_raw(f"[{','.join(strings + lists + ['[]'])}]"), bounds)
+
+
 def test_text_that_speaks_of_nul_passes() -> None:
     body = CHAT.parse(with_raw(r'"\\u0000 \\\\u0000"'), BodyBounds()).body
     assert body["x"] == r"\u0000 \\u0000"
