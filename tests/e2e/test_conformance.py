@@ -14,7 +14,7 @@ from aiohttp import web
 from tests.conformance.__main__ import DIALECTS
 from tests.conformance.checks import Result, results
 from tests.conformance.server import Server
-from tests.e2e.installation import Installation
+from tests.e2e.installation import ROOT, Installation
 from tests.e2e.operator import Operator
 from tests.fakes.llamacpp import LlamaServer
 from tests.servers import free_port
@@ -55,15 +55,17 @@ async def test_its_vectors_conform(estate: Installation, vectors: str) -> None:
     assert told
 
 
-async def test_of_a_bare_llamacpp_it_tells_the_deviations(llama_server: LlamaServer) -> None:
-    told = await checked(llama_server.url, "", "tiny", "chat", "completions", "responses")
-    fine = {(each.dialect, each.title) for each in told} - {
-        (each.dialect, each.title) for each in deviations(told)
-    }
-    assert ("chat", "a whole answer has its shape") in fine
-    assert ("chat", "an unknown model is 404 also of a stream") not in fine  # takes any name
-    assert ("completions", "a stream has usage at its end when asked") not in fine
-    assert ("responses", "events are numbered") not in fine
+async def test_of_a_bare_llamacpp_it_tells_the_deviations(
+    llama_server: LlamaServer, embedding_server: LlamaServer
+) -> None:
+    """Those of the documentation, no more and no fewer."""
+    told = await checked(llama_server.url, "", "tiny", *OF_TEXT)
+    told += await checked(embedding_server.url, "", "tiny", "embeddings")
+    page = (ROOT / "docs" / "conformance.md").read_text()
+    rows = [tuple(map(str.strip, line.split("|")[1:3])) for line in page.splitlines()]
+    documented = {row for row in rows if row and row[0] in DIALECTS}
+    assert {(each.dialect, each.title) for each in deviations(told)} == documented
+    assert documented < {(each.dialect, each.title) for each in told}
 
 
 async def test_every_check_can_fail() -> None:
