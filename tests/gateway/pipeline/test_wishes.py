@@ -1,0 +1,119 @@
+"""What a caller wishes beside the body, in every API: its tier, in and out, and its headers, which
+reach the queue.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gateway.core.dispatch.effects import Ticket
+from gateway.pipeline import life
+from gateway.services.terms import ENDPOINTS
+from tests.fakes import scripts
+from tests.fakes.data_plane import MODEL, POOL, Answer, House, chat
+from tests.fakes.message_scripts import message
+from tests.fakes.scripts import Script, Send
+from tests.wire.responses.streams import WHOLE
+
+SAID = [{"role": "user", "content": "hello"}]
+VECTOR = b'{"object":"list","data":[{"object":"embedding","index":0,"embedding":[0.5]}],'
+VECTOR += b'"model":"m","usage":{"prompt_tokens":2,"total_tokens":2}}'
+BODIES: dict[str, dict[str, Any]] = {
+    "chat/completions": {"messages": SAID},
+    "completions": {"prompt": "hello"},
+    "responses": {"input": "hello"},
+    "embeddings": {"input": "hello"},
+    "messages": {"messages": SAID, "max_tokens": 5},
+}
+
+
+def said(_: Any, raw: bytes) -> Script:
+    body = json.loads(raw)
+    if "prompt" in body:
+        end = {"index": 0, "text": "x", "finish_reason": "stop"}
+        whole = scripts.event({"choices": [end]}), scripts.usage_chunk(), scripts.DONE
+        return Script(tuple(map(Send, whole)))
+    if "messages" in body:
+        return scripts.tokens() if "stream_options" in body else message()
+    if body.get("stream"):
+        return Script(tuple(map(Send, WHOLE)))
+    return Script((Send(VECTOR),), headers=(("Content-Type", "application/json"),))
+
+
+async def ask(house: House, endpoint: str, tier: str) -> Answer:
+    body = {"model": MODEL, "service_tier": tier, **BODIES[endpoint]}
+    return await house.call(body, path=f"/v1/{endpoint}")
+
+
+def told_tier(endpoint: str, answer: Answer) -> str | None:
+    body = answer.json()
+    tier = (body["usage"] if endpoint == "messages" else body).get("service_tier")
+    return None if tier is None else str(tier)
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "tier", "served", "told"),
+    [
+        ("chat/completions", "auto", "standard", "default"),
+        ("chat/completions", "priority", "interactive", "priority"),
+        ("chat/completions", "fast", "interactive", "priority"),
+        ("completions", "flex", "batch", "flex"),
+        ("completions", "scale", "standard", "default"),
+        ("responses", "flex", "batch", "flex"),
+        ("responses", "priority", "interactive", "priority"),
+        ("embeddings", "flex", "batch", None),  # its answer is the replica's, byte for byte
+        ("messages", "auto", "standard", "standard"),
+        ("messages", "standard_only", "standard", "standard"),
+    ],
+)
+def test_a_tier_is_served_and_told_in_every_api(
+    in_house: Any, endpoint: str, tier: str, served: str, told: str | None
+) -> None:
+    async def scenario(house: House) -> None:
+        pool = replace(house.snapshot.pools[POOL], endpoints=frozenset(ENDPOINTS))
+        house.change(pools={POOL: pool})
+        house.scripted.default = said
+        answer = await ask(house, endpoint, tier)
+        assert (answer.status, answer.headers["x-fairway-class"]) == (200, served)
+        assert told_tier(endpoint, answer) == told
+        refused = await ask(house, endpoint, "gold")
+        assert refused.status == 400
+        error = refused.json()["error"]
+        assert error.get("param", error.get("details", {}).get("param")) == "service_tier"
+
+    in_house(scenario)
+
+
+def test_what_headers_wish_reaches_the_queue(
+    in_house: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tickets: list[Ticket] = []
+    made = life.ticket_of
+
+    def kept(call: Any) -> Ticket:
+        tickets.append(made(call))
+        return tickets[-1]
+
+    monkeypatch.setattr(life, "ticket_of", kept)
+    headers = {
+        "x-fairway-deadline-ms": "1500",
+        "x-slo-ttft-ms": "250",
+        "x-stainless-retry-count": "2",
+        "x-fairway-ordered": "true",
+    }
+
+    async def scenario(house: House) -> None:
+        began_s = house.clock.monotonic()
+        await house.call(chat(user="u1"), headers=headers)
+        (ticket,) = tickets
+        assert ticket.deadline_s == pytest.approx(began_s + 1.5)
+        assert (ticket.ttft_objective_s, ticket.retry_count) == (0.25, 2)
+        assert (ticket.ordered, ticket.end_user) == (True, "u1")
+        await house.call(chat())
+        assert tickets[1].ttft_objective_s is None
+
+    in_house(scenario)
