@@ -5,7 +5,10 @@ import {
 } from "./cases.mjs";
 
 const OpenAI = packages("openai").OpenAI;
-const TOOL = { type: "function", function: { name: "weather", parameters: { type: "object", properties: {} } } };
+const TOOL = {
+  type: "function",
+  function: { name: "weather", parameters: { type: "object", properties: {} } },
+};
 const GENERATING = ["sim", "tiny"];
 
 const client = (facts, options = {}) =>
@@ -48,7 +51,8 @@ async function aStreamHasTextAndTheUsageItAskedFor(facts) {
 }
 
 async function theClientsOwnAccumulationWorks(facts) {
-  const stream = client(facts).chat.completions.stream({ model: "sim", messages: talk(), max_tokens: 8 });
+  const asked = { model: "sim", messages: talk(), max_tokens: 8 };
+  const stream = client(facts).chat.completions.stream(asked);
   ensure(await stream.finalContent());
 }
 
@@ -66,7 +70,8 @@ async function aToolIsCalledWholeAndInDeltas(facts) {
 }
 
 async function unknownFieldsAndPicturesReachTheReplica(facts) {
-  const parts = [{ type: "text", text: "echo" }, { type: "image_url", image_url: { url: PICTURE } }];
+  const picture = { type: "image_url", image_url: { url: PICTURE } };
+  const parts = [{ type: "text", text: "echo" }, picture];
   const vendor = { deep: [1, 2.5, null, "ü"] };
   const told = await chat(facts, "scripted", parts, { vendor });
   const sent = JSON.parse(told.choices[0].message.content);

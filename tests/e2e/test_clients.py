@@ -56,6 +56,7 @@ async def _all_of(names: list[str], facts: dict[str, Facts]) -> dict[str, Told]:
     return dict(zip(names, await asyncio.gather(*map(one, names)), strict=True))
 
 
+@pytest.mark.timeout(1800 if KEPT else 300)
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("name", PROGRAMS)
 async def test_a_client_works_unchanged(name: str, told: dict[str, Told]) -> None:

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from gateway.core.dispatch.effects import Ticket
-from gateway.pipeline import life
+from gateway.pipeline.flows import ticket_of
 from gateway.services.terms import ENDPOINTS
+from gateway.wire.body import REFUSED_FIELDS
 from tests.fakes import scripts
 from tests.fakes.data_plane import MODEL, POOL, Answer, House, chat
 from tests.fakes.message_scripts import message
@@ -44,9 +45,20 @@ def said(_: Any, raw: bytes) -> Script:
     return Script((Send(VECTOR),), headers=(("Content-Type", "application/json"),))
 
 
-async def ask(house: House, endpoint: str, tier: str) -> Answer:
-    body = {"model": MODEL, "service_tier": tier, **BODIES[endpoint]}
+def serving_all(house: House) -> None:
+    pool = replace(house.snapshot.pools[POOL], endpoints=frozenset(ENDPOINTS))
+    house.change(pools={POOL: pool})
+    house.scripted.default = said
+
+
+async def ask(house: House, endpoint: str, **fields: Any) -> Answer:
+    body = {"model": MODEL, **BODIES[endpoint], **fields}
     return await house.call(body, path=f"/v1/{endpoint}")
+
+
+def param_of(refused: Answer) -> Any:
+    error = refused.json()["error"]
+    return error.get("param", error.get("details", {}).get("param"))
 
 
 def told_tier(endpoint: str, answer: Answer) -> str | None:
@@ -74,16 +86,33 @@ def test_a_tier_is_served_and_told_in_every_api(
     in_house: Any, endpoint: str, tier: str, served: str, told: str | None
 ) -> None:
     async def scenario(house: House) -> None:
-        pool = replace(house.snapshot.pools[POOL], endpoints=frozenset(ENDPOINTS))
-        house.change(pools={POOL: pool})
-        house.scripted.default = said
-        answer = await ask(house, endpoint, tier)
+        serving_all(house)
+        answer = await ask(house, endpoint, service_tier=tier)
         assert (answer.status, answer.headers["x-fairway-class"]) == (200, served)
         assert told_tier(endpoint, answer) == told
-        refused = await ask(house, endpoint, "gold")
-        assert refused.status == 400
-        error = refused.json()["error"]
-        assert error.get("param", error.get("details", {}).get("param")) == "service_tier"
+        refused = await ask(house, endpoint, service_tier="gold")
+        assert (refused.status, param_of(refused)) == (400, "service_tier")
+
+    in_house(scenario)
+
+
+@pytest.mark.parametrize("endpoint", BODIES)
+def test_a_field_that_would_steer_a_replica_is_taken_by_no_api(
+    in_house: Any, endpoint: str
+) -> None:
+    """S21"""
+
+    async def scenario(house: House) -> None:
+        serving_all(house)
+        values: tuple[Any, ...] = ("http://evil", None, {})
+        for name in REFUSED_FIELDS:
+            for value in values:
+                refused = await ask(house, endpoint, **{name: value})
+                assert (refused.status, param_of(refused)) == (400, name)
+        keys = await ask(house, endpoint, metadata={"other_api_key": "s"})
+        assert (keys.status, param_of(keys)) == (400, "metadata.other_api_key")
+        assert house.scripted.attempts == []
+        assert (await ask(house, endpoint, vendor="x")).status == 200
 
     in_house(scenario)
 
@@ -92,13 +121,12 @@ def test_what_headers_wish_reaches_the_queue(
     in_house: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tickets: list[Ticket] = []
-    made = life.ticket_of
 
     def kept(call: Any) -> Ticket:
-        tickets.append(made(call))
+        tickets.append(ticket_of(call))
         return tickets[-1]
 
-    monkeypatch.setattr(life, "ticket_of", kept)
+    monkeypatch.setattr("gateway.pipeline.life.ticket_of", kept)
     headers = {
         "x-fairway-deadline-ms": "1500",
         "x-slo-ttft-ms": "250",
