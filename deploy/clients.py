@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -95,9 +96,12 @@ def page(told: dict[str, dict[str, Any]]) -> str:
         failed = [case for case, problem in problems.items() if problem]
         result = "; ".join(f"fails: {case}" for case in failed) or "all pass"
         lines.append(f"| {one['title']} | {one['version']} | {len(problems)} | {result} |")
-    lines.append("\n## What each was asked\n")
+    lines.append("\n## What was asked, and of which of them\n")
+    asked: dict[str, list[str]] = defaultdict(list)
     for one in told.values():
-        lines.append(f"- **{one['title']}**: {', '.join(one['problems'])}.")
+        for case in one["problems"]:
+            asked[case].append(one["title"])
+    lines += [f"- {case}: {', '.join(titles)}" for case, titles in asked.items()]
     return "\n".join(lines) + "\n"
 
 

@@ -36,7 +36,7 @@ async function parts(stream) {
   return found;
 }
 
-async function aWholeAnswerHasTextUsageAndLimits(facts) {
+async function aWholeAnswerHasTextAndUsageAndLimits(facts) {
   for (const name of GENERATING) {
     for (const model of forms(facts, name)) {
       const told = await generateText({ model, ...asked });
@@ -99,7 +99,7 @@ async function cachedTokensAreInTheUsage(facts) {
   }
 }
 
-async function refusalsAreTheClientsOwnErrors(facts) {
+async function refusalsAreItsOwnErrors(facts) {
   for (const model of forms(facts, "gpt-9")) {
     const error = await raised(APICallError, () => generateText({ model, ...asked }));
     isOne([error.statusCode, error.isRetryable], [404, false]);
@@ -152,12 +152,12 @@ async function vectorsAreFloats(facts) {
 }
 
 await run("ai", [
-  aWholeAnswerHasTextUsageAndLimits,
+  aWholeAnswerHasTextAndUsageAndLimits,
   aStreamHasTextAndUsage,
   aToolIsCalledWholeAndInDeltas,
   unknownFieldsAndPicturesReachTheReplica,
   cachedTokensAreInTheUsage,
-  refusalsAreTheClientsOwnErrors,
+  refusalsAreItsOwnErrors,
   aLimitIsItsOwnErrorAndItsRetryWaits,
   aBrokenStreamEndsWithAnErrorPart,
   aStreamCanBeLeft,

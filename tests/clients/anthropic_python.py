@@ -41,7 +41,7 @@ def models_are_listed(facts: Facts) -> None:
 
 
 @case
-def a_whole_answer_has_text_usage_and_limits(facts: Facts) -> None:
+def a_whole_answer_has_text_and_usage_and_limits(facts: Facts) -> None:
     for model in GENERATING:
         raw = client(facts).messages.with_raw_response.create(
             model=model, messages=talk(), max_tokens=8
@@ -117,7 +117,7 @@ def tokens_are_counted_as_the_answer_counts_them(facts: Facts) -> None:
 
 
 @case
-def refusals_are_the_clients_own_errors(facts: Facts) -> None:
+def refusals_are_its_own_errors(facts: Facts) -> None:
     with Raised(anthropic.AuthenticationError) as caught:
         client(facts, api_key="sk-ant-wrong").models.list()
     is_one(caught.error.body["error"]["type"], "authentication_error")

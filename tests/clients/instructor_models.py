@@ -68,7 +68,7 @@ def refusals_are_told(facts: Facts) -> None:
 
 
 @case
-def a_limits_retry_waits(facts: Facts) -> None:
+def its_retries_wait_for_a_limit(facts: Facts) -> None:
     patient = client(facts, api_key=facts["slow_key"], max_retries=3)
     create = patient.chat.completions.create
     obeyed_retry(lambda: create(response_model=Weather, **asked()))

@@ -85,7 +85,7 @@ def cached_tokens_are_in_the_usage(facts: Facts) -> None:
 
 
 @case
-def refusals_are_the_clients_own_errors(facts: Facts) -> None:
+def refusals_are_its_own_errors(facts: Facts) -> None:
     with Raised(openai.AuthenticationError):
         model(facts, "sim", api_key="sk-wrong").invoke(QUESTION)
     with Raised(openai.NotFoundError):

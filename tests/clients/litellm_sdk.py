@@ -91,7 +91,7 @@ def cached_tokens_are_in_the_usage(facts: Facts) -> None:
 
 
 @case
-def refusals_are_the_clients_own_errors(facts: Facts) -> None:
+def refusals_are_its_own_errors(facts: Facts) -> None:
     with Raised(litellm.AuthenticationError):
         chat(facts, "sim", api_key="sk-wrong")
     with Raised(litellm.NotFoundError):
@@ -138,13 +138,14 @@ def vectors_are_floats(facts: Facts) -> None:
 
 
 @case
-def responses_are_created_and_streamed(facts: Facts) -> None:
+def responses_are_whole_and_streamed(facts: Facts) -> None:
     for name in GENERATING:
         asked: Any = {"model": f"openai/{name}", "input": QUESTION, "max_output_tokens": 16}
         told: Any = litellm.responses(**asked, **access(facts))
         is_one(told.usage.output_tokens, 16)
         events: list[Any] = list(litellm.responses(**asked, **access(facts), stream=True))
-        assert any("output_text.delta" in str(event.type) for event in events)
+        kinds = {getattr(event.type, "value", event.type) for event in events}
+        assert "response.output_text.delta" in kinds, kinds
 
 
 if __name__ == "__main__":

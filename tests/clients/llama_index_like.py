@@ -76,7 +76,7 @@ def unknown_fields_and_pictures_reach_the_replica(facts: Facts) -> None:
 
 
 @case
-def refusals_are_the_clients_own_errors(facts: Facts) -> None:
+def refusals_are_its_own_errors(facts: Facts) -> None:
     with Raised(openai.AuthenticationError):
         model(facts, "sim", api_key="sk-wrong").chat(said())
     with Raised(openai.NotFoundError):

@@ -29,7 +29,7 @@ async function modelsAreListed(facts) {
   isOne((await client(facts).models.retrieve("sim")).id, "sim");
 }
 
-async function aWholeAnswerHasTextUsageAndLimits(facts) {
+async function aWholeAnswerHasTextAndUsageAndLimits(facts) {
   for (const model of GENERATING) {
     const { data, response } = await chat(facts, model).withResponse();
     ensure(data.choices[0].message.content);
@@ -50,7 +50,7 @@ async function aStreamHasTextAndTheUsageItAskedFor(facts) {
   }
 }
 
-async function theClientsOwnAccumulationWorks(facts) {
+async function itsOwnAccumulationWorks(facts) {
   const asked = { model: "sim", messages: talk(), max_tokens: 8 };
   const stream = client(facts).chat.completions.stream(asked);
   ensure(await stream.finalContent());
@@ -93,7 +93,7 @@ async function theTierThatServedIsTold(facts) {
   }
 }
 
-async function refusalsAreTheClientsOwnErrors(facts) {
+async function refusalsAreItsOwnErrors(facts) {
   const wrong = () => client(facts, { apiKey: "sk-wrong" }).models.list();
   isOne((await raised(OpenAI.AuthenticationError, wrong)).code, "invalid_api_key");
   const missing = await raised(OpenAI.NotFoundError, () => chat(facts, "gpt-9"));
@@ -142,7 +142,7 @@ async function vectorsAreFloatsOrBase64(facts) {
   }
 }
 
-async function responsesAreCreatedStreamedAndCounted(facts) {
+async function responsesAreWholeStreamedAndCounted(facts) {
   for (const model of GENERATING) {
     const { responses } = client(facts);
     const asked = { model, input: QUESTION, instructions: "Be kind." };
@@ -161,17 +161,17 @@ async function responsesAreCreatedStreamedAndCounted(facts) {
 
 await run("openai", [
   modelsAreListed,
-  aWholeAnswerHasTextUsageAndLimits,
+  aWholeAnswerHasTextAndUsageAndLimits,
   aStreamHasTextAndTheUsageItAskedFor,
-  theClientsOwnAccumulationWorks,
+  itsOwnAccumulationWorks,
   aToolIsCalledWholeAndInDeltas,
   unknownFieldsAndPicturesReachTheReplica,
   cachedTokensAreInTheUsage,
   theTierThatServedIsTold,
-  refusalsAreTheClientsOwnErrors,
+  refusalsAreItsOwnErrors,
   aLimitIsItsOwnErrorAndItsRetryWaits,
   aBrokenStreamRaisesAfterWhatCame,
   aStreamCanBeLeft,
   vectorsAreFloatsOrBase64,
-  responsesAreCreatedStreamedAndCounted,
+  responsesAreWholeStreamedAndCounted,
 ]);

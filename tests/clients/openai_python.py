@@ -47,7 +47,7 @@ def models_are_listed(facts: Facts) -> None:
 
 
 @case
-def a_whole_answer_has_text_usage_and_limits(facts: Facts) -> None:
+def a_whole_answer_has_text_and_usage_and_limits(facts: Facts) -> None:
     for model in GENERATING:
         raw = client(facts).chat.completions.with_raw_response.create(
             model=model, messages=talk(), max_tokens=8
@@ -72,7 +72,7 @@ def a_stream_has_text_and_the_usage_it_asked_for(facts: Facts) -> None:
 
 
 @case
-def the_clients_own_accumulation_works(facts: Facts) -> None:
+def its_own_accumulation_works(facts: Facts) -> None:
     asked: Any = {"model": "scripted", "messages": talk()}
     with client(facts).chat.completions.stream(**asked) as stream:
         is_one(stream.get_final_completion().choices[0].message.content, "t0 t1 t2 ")
@@ -124,7 +124,7 @@ def the_tier_that_served_is_told(facts: Facts) -> None:
 
 
 @case
-def refusals_are_the_clients_own_errors(facts: Facts) -> None:
+def refusals_are_its_own_errors(facts: Facts) -> None:
     with Raised(openai.AuthenticationError) as caught:
         client(facts, api_key="sk-wrong").models.list()
     is_one(caught.error.code, "invalid_api_key")
@@ -194,7 +194,7 @@ def vectors_are_floats_or_base64(facts: Facts) -> None:
 
 
 @case
-def responses_are_created_streamed_and_counted(facts: Facts) -> None:
+def responses_are_whole_streamed_and_counted(facts: Facts) -> None:
     for model in GENERATING:
         responses = client(facts).responses
         asked: Any = {"model": model, "input": QUESTION, "instructions": "Be kind."}

@@ -48,4 +48,4 @@ def test_the_page_names_versions_and_what_fails() -> None:
     page = clients.page(told)
     assert "| a (Python) | 1.2 | 1 | all pass |" in page
     assert "| b | 3 | 2 | fails: it hears |" in page
-    assert "- **b**: it speaks, it hears." in page
+    assert "- it speaks: a (Python), b\n- it hears: b\n" in page

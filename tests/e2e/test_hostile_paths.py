@@ -24,7 +24,8 @@ CONTROL = """
 /start_profile /stop_profile /tokenize /detokenize /tokenizer_info /invocations /generate
 /inference/v1/generate /scale_elastic_ep /is_scaling_elastic_ep /update_weights /get_world_size
 /init_weight_transfer_engine /pooling /classify /score /rerank /v2/rerank /v2/embed
-/openapi.json /redoc
+/start_weight_update /start_draft_weight_update /finish_weight_update /fault_tolerance/apply
+/fault_tolerance/status /openapi.json /redoc /docs /docs/oauth2-redirect
 """
 OF_V1 = """
 /v1/load_lora_adapter /v1/unload_lora_adapter /v1/score /v1/rerank /v1/classify /v1/pooling

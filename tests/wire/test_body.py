@@ -146,6 +146,8 @@ WRONG: dict[str, list[Any]] = {
     "logit_bias": [{str(i): 1 for i in range(301)}, {"1": 101}, {"1": "a"}, []],
     "logprobs": [5, "yes"],
     "top_logprobs": [21, -1, True],
+    "n_probs": [21, -1, 50_000],
+    "n_cmpl": [0, 9],
     "messages": [None, [], "hi", [1], [{"content": "x"}], [{"role": "user", "content": 1}]],
     "tools": [{}, ["x"]],
     "response_format": ["json", {}],
@@ -213,10 +215,13 @@ def test_odd_prompts_are_refused(prompt: Any) -> None:
     assert param.startswith("prompt")
 
 
-def test_best_of_cannot_be_streamed() -> None:
-    """S30"""
-    assert refused_field(COMPLETIONS, best_of=2) == "best_of"
-    assert parsed(COMPLETIONS, best_of=2, n=2).n == 2
+@pytest.mark.parametrize("name", ["best_of", "n_cmpl"])
+@pytest.mark.parametrize("dialect", [CHAT, COMPLETIONS], ids=["chat", "completions"])
+def test_other_names_of_the_number_of_choices_say_the_same(dialect: Dialect, name: str) -> None:
+    """S30: llama.cpp makes ``n_cmpl`` choices, which nobody would have counted."""
+    assert refused_field(dialect, **{name: 2}) == name
+    assert parsed(dialect, **{name: 2}, n=2).n == 2
+    assert parsed(dialect, **{name: 1}).n == 1
 
 
 SCALARS = (

@@ -79,19 +79,27 @@ def _parse_chat(raw: bytes, bounds: BodyBounds) -> ParsedBody:
     add_messages(text, body["messages"])
     add_fields(text, body)
     cap = largest_cap(known.max_tokens, known.max_completion_tokens, known.n_predict)
-    return _parsed(body, known, text, n=known.n or 1, cap=cap, size_bytes=len(raw))
+    return _parsed(body, known, text, n=_choices(known), cap=cap, size_bytes=len(raw))
 
 
 def _parse_completions(raw: bytes, bounds: BodyBounds) -> ParsedBody:
     body, known = accepted(raw, bounds, CompletionsFields)
-    n = known.n or 1
-    if (known.best_of or n) != n:
-        raise invalid("The field best_of must equal n: answers are streamed.", "best_of")
+    n = _choices(known)
     text = PromptText()
     prompts, _ = add_prompts(text, known.prompt, name="prompt", most=MAX_PROMPTS)
     add_fields(text, body)
     cap = largest_cap(known.max_tokens, known.n_predict)
     return _parsed(body, known, text, n=n * prompts, cap=cap, size_bytes=len(raw))
+
+
+def _choices(known: SharedFields) -> int:
+    """Of each prompt. Raises Rejected where two fields give two numbers."""
+    n = known.n or 1
+    if (known.best_of or n) != n:
+        raise invalid("The field best_of must equal n: answers are streamed.", "best_of")
+    if (known.n_cmpl or n) != n:
+        raise invalid("The field n_cmpl must equal n.", "n_cmpl")
+    return n
 
 
 def _parsed(

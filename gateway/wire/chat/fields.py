@@ -40,7 +40,9 @@ class StructuredOutputs(msgspec.Struct):
 
 
 class SharedFields(msgspec.Struct, kw_only=True):
-    """What chat and completions have in common. ``n_predict`` is llama.cpp's name of a cap."""
+    """What chat and completions have in common. ``n_predict`` is llama.cpp's name of a cap,
+    ``n_cmpl`` its other name of ``n``, ``n_probs`` that of ``top_logprobs``. ``best_of`` above
+    ``n`` cannot be streamed, and every upstream request is a stream."""
 
     model: Name
     stream: bool | None = None
@@ -49,6 +51,9 @@ class SharedFields(msgspec.Struct, kw_only=True):
     n_predict: Cap | None = None
     min_tokens: Annotated[int, Meta(ge=0, le=MAX_INT32)] | None = None
     n: Choices | None = None
+    n_cmpl: Choices | None = None
+    best_of: Choices | None = None
+    n_probs: UpToTwenty | None = None
     temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
     top_p: Share | None = None
     min_p: Share | None = None
@@ -86,10 +91,7 @@ class ChatFields(SharedFields, kw_only=True):
 
 
 class CompletionsFields(SharedFields, kw_only=True):
-    """``best_of`` above ``n`` cannot be streamed, and every upstream request is a stream."""
-
     prompt: str | Annotated[list[str | TokenId | list[TokenId]], Meta(min_length=1)]
     suffix: str | None = None
     logprobs: UpToTwenty | None = None
-    best_of: Choices | None = None
     echo: bool | None = None

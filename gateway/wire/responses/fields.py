@@ -67,7 +67,7 @@ class CountedFields(msgspec.Struct, kw_only=True):
 
 
 class ResponsesFields(CountedFields, kw_only=True):
-    """``max_tokens`` and ``n_predict`` are not of this API, but servers obey them."""
+    """``max_tokens``, ``n_predict`` and ``n_cmpl`` are not of this API, but servers obey them."""
 
     stream: bool | None = None
     stream_options: StreamOptions | None = None
@@ -76,6 +76,7 @@ class ResponsesFields(CountedFields, kw_only=True):
     n_predict: Cap | None = None
     max_tool_calls: Cap | None = None
     n: Literal[1] | None = None
+    n_cmpl: Literal[1] | None = None
     temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
     top_p: Share | None = None
     top_logprobs: UpToTwenty | None = None

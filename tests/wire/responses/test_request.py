@@ -72,6 +72,7 @@ def test_every_known_field_is_taken() -> None:
         ({"instructions": ["x"]}, "instructions"),
         ({"max_output_tokens": 0}, "max_output_tokens"),
         ({"n": 2}, "n"),
+        ({"n_cmpl": 2}, "n_cmpl"),
         ({"temperature": 3}, "temperature"),
         ({"top_p": "1"}, "top_p"),
         ({"truncation": "middle"}, "truncation"),
