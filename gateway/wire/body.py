@@ -36,6 +36,8 @@ REFUSED_FIELDS: Final = (
     "id_slot",
     "kv_transfer_params",
 )
+_TEMPLATE_ARGUMENTS: Final = ("chat_template_kwargs", "chat_template_args")
+_NO_ARGUMENTS: Final = ("chat_template", "tokenize")  # of the renderer, not of the template
 _SLICE_BYTES: Final = 64 * 1024
 _ESCAPED_NUL: Final = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")  # an odd number of backslashes
 _PLACE: Final = " - at `$"  # before the path, at the end of what msgspec says
@@ -92,11 +94,21 @@ def _check_refused(body: dict[str, Any]) -> None:
     for name in REFUSED_FIELDS:
         if name in body:
             raise invalid(f"The field `{name}` is not accepted.", name)
+    for holder in _TEMPLATE_ARGUMENTS:
+        _check_arguments(body.get(holder), holder)
     metadata = body.get("metadata")
     if isinstance(metadata, dict):
         for name in metadata:
             if name.endswith("_api_key"):
                 raise invalid("Keys of other services are not accepted.", f"metadata.{name}")
+
+
+def _check_arguments(arguments: Any, holder: str) -> None:
+    """Engines take a template from among its arguments too."""
+    for name in _NO_ARGUMENTS:
+        if isinstance(arguments, dict) and name in arguments:
+            path = f"{holder}.{name}"
+            raise invalid(f"The field `{path}` is not accepted.", path)
 
 
 def _brackets(raw: bytes) -> int:

@@ -109,10 +109,17 @@ def test_a_field_that_would_steer_a_replica_is_taken_by_no_api(
             for value in values:
                 refused = await ask(house, endpoint, **{name: value})
                 assert (refused.status, param_of(refused)) == (400, name)
-        keys = await ask(house, endpoint, metadata={"other_api_key": "s"})
-        assert (keys.status, param_of(keys)) == (400, "metadata.other_api_key")
+        for outer, name in (
+            ("metadata", "other_api_key"),
+            ("chat_template_kwargs", "chat_template"),  # which engines take from there too
+            ("chat_template_kwargs", "tokenize"),
+            ("chat_template_args", "chat_template"),
+        ):
+            refused = await ask(house, endpoint, **{outer: {name: "x"}})
+            assert (refused.status, param_of(refused)) == (400, f"{outer}.{name}")
         assert house.scripted.attempts == []
-        assert (await ask(house, endpoint, vendor="x")).status == 200
+        fine = {"vendor": "x", "chat_template_kwargs": {"enable_thinking": False}}
+        assert (await ask(house, endpoint, **fine)).status == 200
 
     in_house(scenario)
 
