@@ -209,6 +209,30 @@ def responses_are_whole_streamed_and_counted(facts: Facts) -> None:
 
 
 @case
+def pictures_in_responses_reach_the_replica(facts: Facts) -> None:
+    parts = [
+        {"type": "input_text", "text": "echo"},
+        {"type": "input_image", "image_url": PICTURE, "detail": "auto"},
+    ]
+    events = client(facts).responses.create(
+        model="scripted", input=[{"role": "user", "content": parts}], stream=True
+    )
+    said = "".join(each.delta for each in events if each.type == "response.output_text.delta")
+    is_one(json.loads(said)["input"][0]["content"], parts)
+
+
+@case
+def a_broken_response_ends_with_an_error(facts: Facts) -> None:
+    asked: Any = {"model": "scripted", "input": talk("break")}
+    events = list(client(facts).responses.create(stream=True, **asked))
+    is_one([each.type for each in events[-2:]], ["response.output_text.delta", "error"])
+    is_one(events[-1].code, "upstream_incomplete")
+    with Raised(openai.InternalServerError) as caught:
+        client(facts).responses.create(**asked)
+    is_one(caught.error.code, "upstream_incomplete")
+
+
+@case
 def stored_responses_are_refused_by_name(facts: Facts) -> None:
     with Raised(openai.BadRequestError) as caught:
         client(facts).responses.create(model="sim", input="x", previous_response_id="resp_1")

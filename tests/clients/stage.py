@@ -17,7 +17,8 @@ from tests.e2e.operator import Operator
 from tests.e2e.scripted import in_force, scripted
 from tests.fakes import message_scripts, scripts
 from tests.fakes.scripted_replica import ScriptedReplica
-from tests.fakes.scripts import Script
+from tests.fakes.scripts import Script, Step
+from tests.wire.responses import streams
 
 Facts = dict[str, Any]
 CALLS_PER_MINUTE = 60
@@ -48,6 +49,8 @@ def _slow_key(operator: Operator, slug: str) -> str:
 
 def answer(raw: bytes) -> Script:
     body = json.loads(raw)
+    if "input" in body:
+        return _response(raw.decode(), _last_words({"messages": body["input"]}))
     of_chat = "stream_options" in body
     match _last_words(body):
         case "call a tool":
@@ -67,7 +70,14 @@ def _last_words(body: dict[str, Any]) -> str:
     content = body["messages"][-1].get("content") if body.get("messages") else ""
     if isinstance(content, str):
         return content
-    return next((part["text"] for part in content or () if part.get("type") == "text"), "")
+    return next((part["text"] for part in content or () if "text" in part), "")
+
+
+def _response(raw: str, words: str) -> Script:
+    said = [*streams.opening(), streams.text_delta(raw if words == "echo" else "x", 4)]
+    end: list[Step] = [scripts.Cut()] if words == "break" else []
+    end = end or [*map(scripts.Send, streams.closing(5))]
+    return Script((*map(scripts.Send, said), *end))
 
 
 def _says(text: str) -> Script:
