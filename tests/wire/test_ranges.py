@@ -1,7 +1,8 @@
 """S30: whatever a body says, what the replica receives is within the ranges of the row.
 
 ``TEST_BODY_CASES`` bodies over all dialects: a few known fields each, with values that are right,
-wrong by one, or of another kind. The ranges stand here once more, apart from the schema.
+wrong by one, or of another kind. The ranges stand here once more, apart from the schema; the ends
+of each are tried one by one.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ import json
 import math
 import os
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -125,6 +128,41 @@ def is_within(name: str, value: Any) -> bool:
         right = type(value) in (int, float) and math.isfinite(value)
         return right and least <= value <= most
     return len(value) <= LENGTHS[name]
+
+
+def ends() -> Iterator[tuple[str, Any, Any]]:
+    """Each field with the last values that are right, and the first that are not."""
+    for name, (low, high) in INTEGERS.items():
+        yield name, low, low - 1
+        yield name, high, high + 1
+    for name, (least, most) in FLOATS.items():
+        yield name, least, least - 0.001
+        yield name, most, most + 0.001
+    for name, longest in LENGTHS.items():
+        items = {str(number): 1 for number in range(longest + 1)}
+        given: Any = items if name in ("logit_bias", "metadata") else ["x"] * (longest + 1)
+        given = "a" * (longest + 1) if name == "guided_regex" else given
+        yield name, dict([*given.items()][1:]) if isinstance(given, dict) else given[1:], given
+
+
+def is_taken(endpoint: str, said: dict[str, Any]) -> bool:
+    raw = json.dumps({"model": "m", **PROMPTS[endpoint], **said}).encode()
+    try:
+        DIALECTS[f"/v1/{endpoint}"].parse(raw, BodyBounds())
+    except Rejected:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("endpoint", PROMPTS)
+def test_each_range_ends_where_it_should(endpoint: str) -> None:
+    """S30"""
+    narrower = endpoint == "messages"  # some of its ranges are smaller
+    for name, right, wrong in ends():
+        if name in KNOWN[endpoint] and (endpoint, name) != ("chat/completions", "logprobs"):
+            same = {"n": right} if name in ("best_of", "n_cmpl") else {}
+            assert not is_taken(endpoint, {**same, name: wrong}), name
+            assert narrower or is_taken(endpoint, {**same, name: right}), name
 
 
 def test_the_replica_receives_only_values_in_range() -> None:
