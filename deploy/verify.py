@@ -103,6 +103,15 @@ SECTIONS = {
         900,
         {"TEST_BODY_CASES": "20000"},
     ),
+    "faults": Section(
+        "Faults at full size: bugs at every await, broken and hostile replicas",
+        (
+            *PYTEST,
+            "tests/gateway/pipeline/test_fault_points.py",
+        ),
+        600,
+        {"TEST_FAULT_POINTS": "all"},
+    ),
     "schedulers": _simulated("schedulers of OSDI'24", "arena", "jittered", "bounds"),
     "routing": _simulated("routing, every policy", "routing", "mooncake"),
     "fairness": _simulated("fairness and locality", "groups", "locality", "fairness"),

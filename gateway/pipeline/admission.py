@@ -52,8 +52,7 @@ class Admission:
             call.ended_by(error)
             raise
         finally:
-            if call.outcome is None:
-                call.ended_by(CallError(Reason.INTERNAL))
+            call.broke_off()
             self._settle(call, demands)
 
     def _settle(self, call: Call, demands: tuple[Demand, ...]) -> None:

@@ -124,8 +124,13 @@ class Call:
     def completed(self) -> None:
         self.outcome, self.status = Outcome.COMPLETED, 200
 
+    def broke_off(self) -> None:
+        """It is over. Without a word of how, the fault is ours."""
+        if self.outcome is None:
+            self.ended_by(CallError(Reason.INTERNAL))
+
     def ended_by(self, error: CallError) -> None:
-        self.outcome = self._interrupted() if isinstance(error, Interrupted) else error.outcome
+        self.outcome = self._outcome_of(error)
         self.reason = error.reason
         self.status = self.style.status(error)
         self.message = error.message
@@ -150,6 +155,13 @@ class Call:
         best = self.decisions[-1].best_cached_tokens if self.decisions else 0
         cached = min(max(usage.cached_tokens, best), usage.input_tokens)
         return Usage(usage.input_tokens, cached, usage.output_tokens)
+
+    def _outcome_of(self, error: CallError) -> Outcome:
+        if isinstance(error, Interrupted):
+            return self._interrupted()
+        if error.reason is Reason.INTERNAL and self.clock.dispatch_s is not None:
+            return Outcome.FAILED
+        return error.outcome
 
     def _interrupted(self) -> Outcome:
         if self.clock.dispatch_s is not None:

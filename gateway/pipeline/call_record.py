@@ -6,7 +6,7 @@ from zlib import crc32
 
 from gateway.core.cost import price_microcredits, service_cost
 from gateway.core.dispatch.effects import Usage
-from gateway.core.reasons import Outcome, Reason
+from gateway.core.reasons import Outcome
 from gateway.core.records import CallRecord, CallStory
 from gateway.pipeline.call import Call
 
@@ -33,7 +33,7 @@ def record_of(call: Call) -> CallRecord:
         klass=order.route.klass if order else None,
         stream=body.stream if body else False,
         outcome=call.outcome or Outcome.FAILED,
-        reason=call.reason or (None if call.outcome else Reason.INTERNAL),
+        reason=call.reason,
         status=call.status,
         replica=call.replica,
         request_id=call.request_id,

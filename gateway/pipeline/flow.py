@@ -111,24 +111,26 @@ class PoolFlow:
         future: asyncio.Future[Grant] = asyncio.get_running_loop().create_future()
         now_s = self._clock.monotonic()
         self._waiting[ticket.call_id], self._asked_s[ticket.call_id] = future, now_s
+        granted = False
         try:
             self._act(self._dispatcher.submit(ticket, now_s))
-            return future.result() if future.done() else await future
-        except asyncio.CancelledError:
-            self._left(ticket.call_id, future)
-            raise
+            grant = future.result() if future.done() else await future
+            granted = True
+            return grant
         finally:
             del self._asked_s[ticket.call_id]
+            if not granted:
+                self._left(ticket.call_id, future)
 
     def _left(self, call_id: str, future: asyncio.Future[Grant]) -> None:
-        """The caller is gone: out of the queue, or, if a grant crossed with it, give that back."""
+        """The caller is gone: out of the queue, or, if a grant crossed with it, give that back. One
+        that was refused has left already."""
         now_s = self._clock.monotonic()
-        self._waiting.pop(call_id, None)
-        if future.done() and not future.cancelled() and future.exception() is None:
+        if self._waiting.pop(call_id, None) is not None:
+            self._act(self._dispatcher.withdraw(call_id, now_s))
+        elif future.done() and not future.cancelled() and future.exception() is None:
             grant_id = future.result().grant_id
             self._act(self._dispatcher.release(grant_id, None, now_s, refund=True))
-        else:
-            self._act(self._dispatcher.withdraw(call_id, now_s))
 
     def first_event(self, grant_id: int) -> None:
         self._act(self._dispatcher.first_event(grant_id, self._clock.monotonic()))

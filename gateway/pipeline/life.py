@@ -72,6 +72,7 @@ class Pipeline:
             call.ended_by(error)
             await tell(error, call, incoming.dialect, reply)
         finally:
+            call.broke_off()
             call.clock.end_s = call.clock.now()
             self.bus.publish(CallEnded(record_of(call)))  # 10
             self.counter.learn(call)  # last: what it learns may fail, the record may not

@@ -89,6 +89,7 @@ class TokenCounting:
             call.ended_by(error)
             await tell(error, call, incoming.dialect, reply)
         finally:
+            call.broke_off()
             call.clock.end_s = call.clock.now()
             self.pipeline.bus.publish(CallEnded(record_of(call)))
 

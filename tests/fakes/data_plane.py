@@ -48,6 +48,10 @@ class ScriptedTransport(ScriptedUpstream):
         pass
 
 
+class OutOfOrder(RuntimeError):
+    """As the server: a body came before the head of its answer."""
+
+
 @dataclass(slots=True)
 class Answer:
     """What one client saw. ``times`` are seconds since it began, one per body message."""
@@ -189,9 +193,10 @@ class House:
         headers: Mapping[str, str] | None = None,
         leave: asyncio.Event | None = None,
         method: str = "POST",
+        reads_for_s: float = 0.0,
     ) -> Answer:
-        """One client. ``leave`` set = it closes its connection. Returns when the application is
-        done with it."""
+        """One client. ``leave`` set = it closes its connection; ``reads_for_s``: each message.
+        Returns when the application is done with it."""
         answer = Answer()
         began_s = self.clock.monotonic()
         said = [_request(body)]
@@ -203,9 +208,13 @@ class House:
             return {"type": "http.disconnect"}
 
         async def send(message: dict[str, Any]) -> None:
+            if reads_for_s:
+                await asyncio.sleep(reads_for_s)
             if message["type"] == "http.response.start":
                 answer.status = message["status"]
                 answer.headers = {k.decode(): v.decode() for k, v in message["headers"]}
+            elif not answer.status:
+                raise OutOfOrder
             else:
                 answer.parts.append(message["body"])
                 answer.times.append(self.clock.monotonic() - began_s)
@@ -219,7 +228,10 @@ class House:
             "headers": [(k.encode(), v.encode()) for k, v in sent.items()],
             "client": ("127.0.0.1", 5000),
         }
-        await self.gateway.data_plane(scope, receive, send)
+        try:
+            await self.gateway.data_plane(scope, receive, send)
+        except OutOfOrder:
+            answer.status = 500  # in the server's own words
         return answer
 
     @property

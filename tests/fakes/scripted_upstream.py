@@ -33,6 +33,7 @@ class Attempt:
     body: bytes
     headers: Mapping[str, str]
     started_at_s: float
+    entered: bool = False
     left_at_s: float | None = None
     closed_early: bool = False
     sent_bytes: int = 0
@@ -56,9 +57,13 @@ class ScriptedUpstream:
     def say(self, slug: str, *scripts: Script) -> None:
         self._queues.setdefault(slug, deque()).extend(scripts)
 
+    def forget_said(self) -> None:
+        """What was queued and never asked for."""
+        self._queues.clear()
+
     @property
     def open_attempts(self) -> int:
-        return sum(attempt.left_at_s is None for attempt in self.attempts)
+        return sum(each.entered and each.left_at_s is None for each in self.attempts)
 
     def stream(
         self,
@@ -112,6 +117,7 @@ class _Play:
         self.headers_at_s = 0.0
 
     async def __aenter__(self) -> _Play:
+        self._attempt.entered = True
         try:
             async with asyncio.timeout(self._timeouts.headers_s):
                 await _before_headers(self._script)
