@@ -11,7 +11,7 @@ Everything else is an UpstreamError, an Aborted (the caller's own deadline) or a
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gateway.active_calls import Phase
 from gateway.core.dispatch.effects import Usage
@@ -67,6 +67,7 @@ class Conversation:
     caller_headers: Mapping[str, str]  # as received
     delivery: Delivery
     reply: Reply
+    watches: list[Watch] = field(default_factory=list)  # one per attempt
 
 
 @dataclass(slots=True)

@@ -66,12 +66,7 @@ class Attempts:
         call.begin_attempt(lease.grant)
         try:
             with self._recorded(call, lease):
-                replica = self._replica(call)
-                with replica.watch(
-                    call.placed.principal.tenant.slug, lambda: talk.reply.blocked
-                ) as watch:
-                    exchange = self._exchange(call, replica, talk)
-                    await Attempt(call, lease, exchange, talk, watch).run(self._upstream)
+                await self._attempted(call, lease, talk)
         except UpstreamError as failure:
             given_up = call.has_content and not failure.retryable
             call.outgrew = given_up or isinstance(failure, AnswerOutgrown)
@@ -84,6 +79,15 @@ class Attempts:
                 cached = call.predicted_cached_tokens
                 lease.usage = Usage(count.input_tokens, cached, call.received_tokens)
         return None
+
+    async def _attempted(self, call: Call, lease: Lease, talk: Conversation) -> None:
+        replica, tenant = self._replica(call), call.placed.principal.tenant.slug
+        with replica.watch(tenant, lambda: talk.reply.blocked) as watch:
+            talk.watches.append(watch)
+            exchange = self._exchange(call, replica, talk)
+            await Attempt(call, lease, exchange, talk, watch).run(self._upstream)
+        for earlier in talk.watches:
+            earlier.outdone()
 
     def _replica(self, call: Call) -> SupervisedReplica:
         try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -41,7 +41,7 @@ class FleetSinks:
 class Watch:
     """What one attempt tells about its replica."""
 
-    __slots__ = ("_excused", "_replica", "_since_s", "caller", "has_content")
+    __slots__ = ("_excused", "_replica", "_since_s", "blamed", "caller", "has_content")
 
     def __init__(
         self, replica: SupervisedReplica, caller: str, excused: Callable[[], bool], now_s: float
@@ -51,6 +51,7 @@ class Watch:
         self._excused = excused
         self._since_s = now_s
         self.has_content = False
+        self.blamed = False  # it failed before its first token
 
     def is_starved(self, now_s: float) -> bool:
         """It could have had tokens all the while, so that their absence is the replica's doing."""
@@ -60,6 +61,12 @@ class Watch:
         """Content has arrived; cheap, once per read."""
         self._replica.progressed(first=not self.has_content)
         self.has_content = True
+
+    def outdone(self) -> None:
+        """Another replica has answered the same call. If it failed here, that was no fault of the
+        call."""
+        if self.blamed:
+            self._replica.outdone()
 
 
 class SupervisedReplica:
@@ -184,6 +191,11 @@ class SupervisedReplica:
         else:
             self.machine.progress(now_s)
 
+    def outdone(self) -> None:
+        """A call that failed here has succeeded on another replica."""
+        self.machine.outdone(self._clock.monotonic())
+        self.tell()
+
     def tell(self) -> None:
         """Passes on what changed since the last time."""
         now_s = self._clock.monotonic()
@@ -207,12 +219,24 @@ class SupervisedReplica:
             self.machine.connection_failed(now_s)
         else:
             if error.blames_replica and not watch.has_content:
-                others = self._callers.others_than(watch.caller, now_s)
-                self.machine.call_failed(now_s, watch.caller, others=others)
+                watch.blamed = True
+                self._call_failed(watch.caller, now_s)
             if isinstance(error, ConnectionLost):
                 self.machine.connection_failed(now_s)
         self._wake.set()
         self.tell()
+
+    def _call_failed(self, caller: str, now_s: float) -> None:
+        others = self._callers.others_than(caller, now_s)
+        self.machine.call_failed(now_s, caller, others=others)
+
+    def _starved(self, callers: Collection[str], now_s: float) -> None:
+        """None of their calls receives tokens."""
+        if len(callers) > 1 or any(not self._callers.others_than(one, now_s) for one in callers):
+            self.machine.stalled(now_s)
+        else:
+            for caller in callers:
+                self._call_failed(caller, now_s)
 
     def _is_up(self) -> bool:
         return self.setting != "disabled" and self.machine.state is not HealthState.DOWN
@@ -223,8 +247,9 @@ class SupervisedReplica:
             now_s = self._clock.monotonic()
             stalls_at_s = self._stall.stalls_at_s()
             if stalls_at_s is not None and now_s >= stalls_at_s:
-                if any(watch.is_starved(now_s) for watch in self._watches):
-                    self.machine.stalled(now_s)
+                self._starved(
+                    {each.caller for each in self._watches if each.is_starved(now_s)}, now_s
+                )
                 self._stall.progress(now_s)
             self.tell()
             if now_s >= self.machine.next_probe_s and self.setting != "disabled":

@@ -1,4 +1,4 @@
-"""Down by probes, ejected by calls, back through a trial; what is no evidence."""
+"""Down by probes, and back through a trial."""
 
 from __future__ import annotations
 
@@ -8,60 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from gateway.core.dispatch.effects import ReplicaHealth
-from gateway.core.health.ejection import may_eject
-from gateway.core.health.machine import HealthState, ReplicaHealthMachine
+from gateway.core.health.machine import HealthState
 from tests.core.factories import config, dispatcher, granted_ids, grants, refusals, ticket
-
-
-def machine(slots: int = 32, *, may: bool = True, proven: bool = True) -> ReplicaHealthMachine:
-    made = ReplicaHealthMachine("r0", slots, lambda: may, now_s=0.0)
-    if proven:
-        made.probe_passed(0.0)
-    return made
-
-
-def down(slots: int = 32) -> ReplicaHealthMachine:
-    made = machine(slots)
-    made.connection_failed(1.0)
-    made.probe_failed(1.0, refused=True)
-    made.probe_failed(1.2, refused=True)
-    assert made.state is HealthState.DOWN
-    return made
-
-
-def ejected(now_s: float = 100.0) -> ReplicaHealthMachine:
-    made = machine()
-    fail_calls(made, 5, now_s)
-    assert made.state is HealthState.EJECTED
-    return made
-
-
-def fail_calls(made: ReplicaHealthMachine, number: int, now_s: float) -> None:
-    for _ in range(number):
-        made.call_failed(now_s)
-
-
-def seconds_away(made: ReplicaHealthMachine, now_s: float) -> int:
-    """Whole seconds until it admits calls again; moves it there."""
-    return next(away for away in range(400) if made.health(now_s + away).admits)
-
-
-def pool_of(size: int) -> list[ReplicaHealthMachine]:
-    pool: list[ReplicaHealthMachine] = []
-
-    def consent(number: int) -> Callable[[], bool]:
-        return lambda: may_eject(pool[number], pool)
-
-    pool += [ReplicaHealthMachine(f"r{n}", 8, consent(n), now_s=0.0) for n in range(size)]
-    return pool
-
-
-def half_open(slots: int = 32) -> ReplicaHealthMachine:
-    made = down(slots)
-    made.probe_passed(6.2)
-    made.probe_passed(11.2)
-    assert made.state is HealthState.HALF_OPEN
-    return made
+from tests.core.health_machines import down, fail_calls, half_open, machine
 
 
 class TestDown:
@@ -145,106 +94,6 @@ class TestDown:
         assert changes <= 6
 
 
-class TestEjected:
-    def test_five_failed_calls_in_a_row_eject_it_while_its_probes_pass(self) -> None:
-        """G14, R12: it answers its health page and never a token."""
-        made = machine()
-        for number in range(4):
-            made.call_failed(float(number))
-            made.probe_passed(float(number))
-        assert made.state is HealthState.SERVING
-        made.call_failed(5.0)
-        assert made.health(5.0) == ReplicaHealth("r0", admits=False)
-
-    def test_failures_of_one_caller_are_no_evidence_while_others_use_the_pool(self) -> None:
-        made = machine()
-        for number in range(50):
-            made.call_failed(float(number), "poisoner", others=True)
-        assert made.admits
-        made.call_failed(50.0, "another", others=True)
-        assert not made.health(50.0).admits
-
-    def test_the_only_caller_of_a_pool_is_believed(self) -> None:
-        made = machine()
-        for number in range(5):
-            made.call_failed(float(number), "alone")
-        assert made.state is HealthState.EJECTED
-
-    def test_a_success_between_starts_the_count_anew(self) -> None:
-        made = machine()
-        for now_s in range(100):
-            fail_calls(made, 4, float(now_s))
-            made.call_succeeded(float(now_s))
-        assert made.state is HealthState.SERVING
-
-    def test_a_stall_ejects_at_once(self) -> None:
-        made = machine()
-        made.stalled(30.0)
-        assert made.state is HealthState.EJECTED
-
-    def test_the_ejection_doubles_up_to_300_seconds(self) -> None:
-        made, now_s, times = machine(), 0.0, []
-        for _ in range(8):
-            fail_calls(made, 5, now_s)
-            times.append(seconds_away(made, now_s))
-            now_s += times[-1]
-            assert made.state is HealthState.HALF_OPEN
-        assert times == [10, 20, 40, 80, 160, 300, 300, 300]
-
-    def test_full_service_forgets_earlier_ejections(self) -> None:
-        made = ejected(100.0)
-        made.tick(110.0)
-        for _ in range(40):
-            made.call_succeeded(111.0)
-        fail_calls(made, 5, 200.0)
-        assert seconds_away(made, 200.0) == 10
-
-    def test_it_goes_down_when_its_probes_fail_too(self) -> None:
-        made = ejected()
-        made.probe_failed(101.0, refused=True)
-        made.probe_failed(106.0, refused=True)
-        assert made.state is HealthState.DOWN
-
-    def test_the_pool_may_refuse(self) -> None:
-        made = machine(may=False)
-        fail_calls(made, 50, 1.0)
-        made.stalled(2.0)
-        assert made.state is HealthState.SERVING
-
-    @pytest.mark.parametrize(("size", "allowed"), [(1, 0), (2, 1), (3, 1), (4, 2), (5, 2)])
-    def test_never_more_than_half_the_pool_and_never_the_last(
-        self, size: int, allowed: int
-    ) -> None:
-        pool = pool_of(size)
-        for made in pool:
-            fail_calls(made, 5, 1.0)
-        assert sum(not made.admits for made in pool) == allowed
-
-    def test_the_last_that_admits_is_kept_when_others_are_down(self) -> None:
-        last, other = machine(), down()
-        assert not may_eject(last, [last, other])
-
-
-class TestNoEvidence:
-    def test_twenty_invalid_or_impatient_requests_never_eject(self) -> None:
-        """4xx and the caller's own deadline have no method here; what remains is progress and calls
-        that end without a verdict. Twenty of them between four real failures change nothing."""
-        made = machine()
-        fail_calls(made, 4, 1.0)
-        for number in range(20):
-            made.tick(2.0 + number)
-            made.probe_passed(2.0 + number)
-        assert made.state is HealthState.SERVING
-
-    def test_full_is_a_pause_of_one_to_two_seconds_and_no_failure(self) -> None:
-        made = machine()
-        for _ in range(20):
-            made.full(5.0, retry_after_s=30.0)
-        assert made.health(6.9) == ReplicaHealth("r0", admits=True, slot_cap=0)
-        assert made.next_wake_s(6.0) in (5.0, 7.0)
-        assert made.health(7.0) == ReplicaHealth("r0", admits=True)
-
-
 class TestReturn:
     def test_half_open_runs_one_trial_call(self) -> None:
         pool = dispatcher(config(1, 32))
@@ -252,10 +101,21 @@ class TestReturn:
         assert len(grants([e for _ in range(5) for e in pool.submit(ticket(), 12.0)])) == 1
 
     def test_the_trial_decides(self) -> None:
-        back, out = half_open(), half_open()
+        """Two failures, of two callers or of the only one, or of calls that succeed elsewhere."""
+        back, out, alone, outdone = (half_open() for _ in range(4))
         back.call_succeeded(13.0)
-        out.call_failed(13.0)
-        assert (back.state, out.state) == (HealthState.STARTING, HealthState.EJECTED)
+        fail_calls(out, 2, 13.0)
+        for _ in range(2):
+            alone.call_failed(13.0, "alone")
+            outdone.outdone(13.0)
+        assert back.state is HealthState.STARTING
+        assert {each.state for each in (out, alone, outdone)} == {HealthState.EJECTED}
+
+    def test_one_caller_among_others_does_not_decide_the_trial(self) -> None:
+        made = half_open()
+        for number in range(50):
+            made.call_failed(13.0 + number, "poisoner", others=True)
+        assert made.state is HealthState.HALF_OPEN
 
     def test_slow_start_from_four_slots_one_more_per_success(self) -> None:
         """Row 52."""
@@ -309,6 +169,7 @@ def test_any_order_of_evidence_keeps_the_rules(seed: int) -> None:
         made.probe_passed,
         made.connection_failed,
         made.call_failed,
+        made.outdone,
         made.call_succeeded,
         made.stalled,
         made.progress,

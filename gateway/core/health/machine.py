@@ -8,7 +8,7 @@ pass, it is *ejected* for a time. It comes back through a trial.
   serving    its slots        down, ejected
   down       none             2 successful probes in a row -> half_open
   ejected    none             10 s * 2^n, at most 300 s, is over -> half_open; probes fail -> down
-  half_open  1                a call succeeds -> starting; calls fail -> ejected; probes fail ->
+  half_open  1                a call succeeds -> starting; two calls fail -> ejected; probes fail ->
              down
   starting   4, +1 a success  all its slots -> serving; calls fail -> ejected; probes fail -> down
 
@@ -19,10 +19,13 @@ Evidence
     draw every call of its pool.
   * A probe that is refused always counts. One that is merely late (3 s) does not while streams of
     this replica make progress: a busy server may miss a probe.
-  * Calls fail by a 5xx or a timeout before their first token, 5 in a row without a success between;
-    in half_open the first one decides. Failures of one caller only are no evidence while others use
-    the pool: requests that no server can answer would take it away from them. A stall (calls in
-    flight, no token for long) decides at once.
+  * Calls fail by a 5xx or a timeout before their first token, 5 in a row without a success between,
+    2 in half_open. A request that no server can answer fails too, and no tenant may take replicas
+    away from the others with such requests. So a failure is evidence when the same call then
+    succeeded on another replica (``outdone``), or when several callers have one: of the 5 at most 3
+    are of one caller, of the 2 one. The only caller of a pool is believed, for 10 s at a time.
+  * A stall (calls in flight of several callers, or of the only one, no token for long) decides at
+    once. Of one caller among others it is a failed call.
   * The caller's errors (4xx) and the caller's own deadline are no evidence and are not reported
     here.
   * 429 and 503 of the replica mean *full*: no new calls for 1 to 2 s. It stays what it is.
@@ -39,6 +42,7 @@ with a timeout of ``PROBE_TIMEOUT_S``, and reports the result.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from enum import StrEnum
 
@@ -51,7 +55,8 @@ SUSPECT_INTERVAL_S = 0.2
 SUSPECT_HOLD_S = 1.0
 PROBES_TO_FAIL = 2
 PROBES_TO_RETURN = 2
-CALLS_TO_EJECT = 5
+CALLS_TO_EJECT, OF_ONE_CALLER = 5, 3
+TRIALS_TO_EJECT, TRIALS_OF_ONE = 2, 1
 EJECT_FIRST_S = 10.0
 EJECT_LONGEST_S = 300.0
 START_SLOTS = 4
@@ -187,13 +192,19 @@ class ReplicaHealthMachine:
     def call_failed(self, now_s: float, caller: str = "", *, others: bool = False) -> None:
         """A 5xx other than 503, or a timeout, before the first token. ``others``: use the pool."""
         self.tick(now_s)
-        self._calls_failed += 1
-        self._failed_callers.add(caller)
-        needed = 1 if self.state is HealthState.HALF_OPEN else CALLS_TO_EJECT
-        if others and len(self._failed_callers) == 1:
-            return
-        if self._calls_failed >= needed:
-            self._eject(now_s, f"{self._calls_failed} calls in a row failed")
+        self._failed[caller] += 1
+        needed, of_one = self._needed
+        alone = not others and len(self._failed) == 1
+        counted = sum(min(failed, needed if alone else of_one) for failed in self._failed.values())
+        if counted >= needed:
+            self._eject(now_s, f"{self._failed.total()} calls in a row failed", again=not alone)
+
+    def outdone(self, now_s: float) -> None:
+        """A call that failed here has succeeded on another replica."""
+        self.tick(now_s)
+        self._outdone += 1
+        if self._outdone >= self._needed[0]:
+            self._eject(now_s, f"{self._outdone} calls that failed here succeeded elsewhere")
 
     def stalled(self, now_s: float) -> None:
         """Calls are in flight and none receives tokens."""
@@ -212,9 +223,16 @@ class ReplicaHealthMachine:
         wait_s = min(max(retry_after_s or shortest_s, shortest_s), longest_s)
         self._full_until_s = max(self._full_until_s, now_s + wait_s)
 
+    @property
+    def _needed(self) -> tuple[int, int]:
+        """Failures that decide, and how many of them may be of one caller among others."""
+        if self.state is HealthState.HALF_OPEN:
+            return TRIALS_TO_EJECT, TRIALS_OF_ONE
+        return CALLS_TO_EJECT, OF_ONE_CALLER
+
     def _forget_failures(self) -> None:
-        self._calls_failed = 0
-        self._failed_callers: set[str] = set()
+        self._failed: Counter[str] = Counter()  # in a row, by caller
+        self._outdone = 0
 
     # Transitions
 
@@ -225,15 +243,16 @@ class ReplicaHealthMachine:
     def _progresses(self, now_s: float) -> bool:
         return self._progress_s is not None and now_s - self._progress_s <= PROBE_INTERVAL_S
 
-    def _eject(self, now_s: float, why: str) -> None:
+    def _eject(self, now_s: float, why: str, *, again: bool = True) -> None:
+        """``again``: longer than the last time."""
         if self.state in _ABSENT:
             return
         self._forget_failures()
         if not self._may_eject():
             return
-        back_off_s = EJECT_FIRST_S * 2.0 ** min(self._ejections, 10)
+        back_off_s = EJECT_FIRST_S * 2.0 ** min(self._ejections if again else 0, 10)
         self._ejected_until_s = now_s + min(EJECT_LONGEST_S, back_off_s)
-        self._ejections += 1
+        self._ejections += again
         self._enter(HealthState.EJECTED, why)
 
     def _enter(self, state: HealthState, why: str) -> None:
