@@ -17,7 +17,7 @@ from gateway.core.priority import label_of
 from tenants.control import rendering
 from tenants.control.access import new_router, principal_of
 from tenants.control.schemas import answers
-from tenants.models import LedgerCall
+from tenants.models import LedgerAttempt, LedgerCall
 from tenants.permissions import Action, Principal
 from tenants.selectors import ledger
 
@@ -66,7 +66,6 @@ def _running(call: ActiveCall) -> CallTold:
 
 
 def _ended(row: LedgerCall, principal: Principal) -> CallTold:
-    names = AttemptShown.model_fields
     return CallTold(
         call_id=row.call_id,
         tenant=row.tenant,
@@ -77,8 +76,10 @@ def _ended(row: LedgerCall, principal: Principal) -> CallTold:
         pool=row.pool,
         klass=label_of(row.klass),
         record=rendering.call(row),
-        attempts=[
-            AttemptShown(**{name: getattr(attempt, name) for name in names})
-            for attempt in row.attempts.all()
-        ],
+        attempts=[_attempt(each, for_operator=principal.operator) for each in row.attempts.all()],
     )
+
+
+def _attempt(attempt: LedgerAttempt, *, for_operator: bool) -> AttemptShown:
+    shown = {name: getattr(attempt, name) for name in AttemptShown.model_fields}
+    return AttemptShown(**(shown if for_operator else shown | {"said": ""}))

@@ -184,6 +184,7 @@ class AttemptShown(Schema):
     first_token_s: float | None
     received_tokens: int
     rule: str
+    said: str = Field("", description="What the replica said of its error; operators only.")
 
 
 class CallLive(Schema):

@@ -26,6 +26,7 @@ class AttemptRecord(msgspec.Struct, frozen=True):
     first_token_s: float | None = None
     received_tokens: int = 0
     rule: str = ""
+    said: str = ""  # an excerpt of what the replica said of its error, for operators
 
 
 class CallStory(msgspec.Struct, frozen=True):

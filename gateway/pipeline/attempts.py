@@ -29,6 +29,7 @@ from gateway.replicas.supervised_replica import SupervisedReplica
 from gateway.replicas.upstream import AttemptTimeouts, Upstream
 from gateway.wire.answers.whole_body import AnswerOutgrown
 from gateway.wire.dialect import Rewrite
+from gateway.wire.errors import excerpt_for_operators
 from gateway.wire.headers import to_replica
 
 FIRST_CONTENT_S = (30.0, 60.0, 300.0)  # by class
@@ -146,6 +147,7 @@ class Attempts:
     @contextmanager
     def _recorded(self, call: Call, lease: Lease) -> Iterator[None]:
         reason: Reason | None = Reason.CLIENT_GONE  # a cancellation says nothing of itself
+        said = ""
         try:
             yield
             reason = None
@@ -154,9 +156,11 @@ class Attempts:
             raise
         except CallError as error:
             reason = error.reason
+            if isinstance(error, UpstreamError):
+                said = excerpt_for_operators(error.upstream_body or b"")
             raise
         finally:
-            record = _record(call, lease, reason)
+            record = _record(call, lease, reason, said)
             call.attempts.append(record)
             order = call.placed
             self._bus.publish(
@@ -172,7 +176,7 @@ def _blame(failure: UpstreamError) -> Failure | None:
     return Failure.ERROR if failure.blames_replica else None
 
 
-def _record(call: Call, lease: Lease, reason: Reason | None) -> AttemptRecord:
+def _record(call: Call, lease: Lease, reason: Reason | None, said: str) -> AttemptRecord:
     clock = call.clock
     assert clock.dispatch_s is not None
     return AttemptRecord(
@@ -187,4 +191,5 @@ def _record(call: Call, lease: Lease, reason: Reason | None) -> AttemptRecord:
         first_token_s=clock.ttft_s,
         received_tokens=call.received_tokens,
         rule=lease.grant.rule,
+        said=said,
     )

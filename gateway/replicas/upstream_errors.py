@@ -1,8 +1,9 @@
 """What does a replica's failure mean for the call and for the replica? One table for statuses, one
 for what aiohttp and the operating system raise.
 
-Texts of a replica are untrusted: no message here quotes them. The body of a refusal (400, 404, 413,
-422) travels in ``upstream_body`` so that the dialect may relay it.
+Texts of a replica are untrusted: no message here quotes them. The body of an error travels in
+``upstream_body``: of a refusal (400, 404, 413, 422) the dialect may relay it, of the others an
+excerpt is kept for operators.
 
 Blame: 5xx and timeouts count against the replica; 4xx, 429 and 503 never do.
 """
@@ -33,7 +34,7 @@ class Phase(StrEnum):
 def error_for_status(
     status: int, body: bytes = b"", retry_after: str | None = None
 ) -> UpstreamError:
-    """``status`` is not 2xx. ``body`` is kept only where it may be relayed."""
+    """``status`` is not 2xx."""
     if status in RELAYED:
         return UpstreamError(
             Reason.UPSTREAM_REFUSED,
@@ -48,11 +49,13 @@ def error_for_status(
             f"The replica is full (its status {status}).",
             blames_replica=False,
             retry_after_s=full_hint_s(retry_after),
+            upstream_body=body,
         )
     return UpstreamError(
         Reason.UPSTREAM_ERROR,
         f"The replica answered with status {status}.",
         blames_replica=not 400 <= status < 500 and status != 501,
+        upstream_body=body,
     )
 
 

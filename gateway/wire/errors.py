@@ -31,6 +31,13 @@ _UNSAFE: Final = re.compile(
     r"<[a-zA-Z/!?]|Traceback|https?://|/\w+/\w|[A-Za-z]:\\|\b(?:sk|hf|fw)[-_]\w{6}"
     r"|Bearer\s|[\x00-\x08\x0b-\x1f\x7f]"
 )
+_READ_BYTES: Final = 4_096
+_EXCERPT_CHARS: Final = 300
+_NOT_SHOWN: Final = re.compile(
+    r"[^\S ]|[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]"
+)
+_KEY: Final = re.compile(r"\b(?:sk|hf|fw)[-_]\w[\w-]*|(?<=Bearer )\S+")
+_QUOTED: Final = re.compile(r"(?<=')[^']{41,}|(?<=\")[^\"]{41,}|(?<=`)[^`]{41,}")
 _CODES_OF_REPLICAS: Final = {"exceed_context_size_error": "context_length_exceeded"}
 
 
@@ -76,6 +83,17 @@ def words_of_replica(body: bytes) -> dict[str, str]:
     if isinstance(code, str) and _CODE.fullmatch(code):
         words["code"] = code
     return words
+
+
+def excerpt_for_operators(body: bytes) -> str:
+    """One short line of what a replica said, without keys and without what it may have quoted from
+    the request."""
+    said = _told_error(body)
+    text = said.get("message", said.get("detail"))
+    if not isinstance(text, str):
+        text = "" if said else body[:_READ_BYTES].decode(errors="replace")
+    line = " ".join(_NOT_SHOWN.sub(" ", text[:_READ_BYTES]).split())
+    return _QUOTED.sub("…", _KEY.sub("***", line))[:_EXCERPT_CHARS]
 
 
 def _told_error(body: bytes) -> dict[str, Any]:

@@ -12,6 +12,7 @@ CALL_ID_CHARACTERS = 40
 NAME_CHARACTERS = 80
 MODEL_CHARACTERS = 200
 MESSAGE_CHARACTERS = 500
+SAID_CHARACTERS = 300
 
 
 class LedgerCall(models.Model):
@@ -96,6 +97,7 @@ class LedgerAttempt(models.Model):
     first_token_s = models.FloatField(null=True)
     received_tokens = models.IntegerField()
     rule = models.CharField(max_length=NAME_CHARACTERS, blank=True)
+    said = models.CharField(max_length=SAID_CHARACTERS, blank=True, default="", db_default="")
 
     class Meta:
         ordering = ("call", "number")

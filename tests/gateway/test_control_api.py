@@ -184,6 +184,13 @@ def test_a_completed_call_tells_its_times_and_attempts(send: Send) -> None:
     assert told["explanation"].endswith("It took 2 attempts.")
 
 
+def test_operators_alone_read_what_a_replica_said_of_its_error(send: Send) -> None:
+    """S42: the tenant got the words of the gateway."""
+    insert_calls([call_record("said", attempts=(attempt(said="CUDA out of memory"),))])
+    told = {who: send(who, "GET /calls/said").json()["attempts"] for who in ("olga", "alice")}
+    assert [told[who][0]["said"] for who in ("olga", "alice")] == ["CUDA out of memory", ""]
+
+
 @dataclass
 class Gateway:
     """What the API sees of a running one."""

@@ -14,6 +14,7 @@ from gateway.core.errors import (
     UpstreamError,
 )
 from gateway.core.reasons import REASONS, Reason
+from gateway.wire.errors import excerpt_for_operators
 from gateway.wire.retry_headers import error_headers
 from tests.wire.chat.streams import CHAT, WHOLE
 
@@ -109,6 +110,19 @@ def test_failures_never_tell_the_replicas_words() -> None:
     """S42"""
     error = UpstreamError(Reason.UPSTREAM_ERROR, upstream_body=b'{"error":{"message":"boom"}}')
     assert "boom" not in str(shown(error))
+
+
+def test_an_excerpt_for_operators_is_one_line_without_keys_and_quotations() -> None:
+    """S42: a replica may quote the prompt, and its own credentials."""
+    quoted = "my secret prompt " * 5
+    said = {"message": f"Bad\r\n\x1b[31mfield '{quoted}'\u202e: key sk-abc123 is\tunknown"}
+    assert excerpt_for_operators(json.dumps({"error": said}).encode()) == (
+        "Bad [31mfield '…' : key *** is unknown"
+    )
+    assert excerpt_for_operators(b"<h1>502 Bad Gateway</h1>\n") == "<h1>502 Bad Gateway</h1>"
+    assert excerpt_for_operators(b'{"detail": "Not Found"}') == "Not Found"
+    assert len(excerpt_for_operators(b"word " * 100_000)) == 300
+    assert [excerpt_for_operators(body) for body in (b"", b'{"input": "prompt"}')] == ["", ""]
 
 
 def test_long_words_are_cut() -> None:

@@ -120,6 +120,18 @@ def test_refusal_of_the_replica_is_relayed_and_blames_nobody(in_house: Any) -> N
     in_house(scenario)
 
 
+@pytest.mark.parametrize("code", [400, 401, 429, 500])
+def test_what_a_replica_said_of_its_error_is_kept_with_the_attempt(
+    in_house: Any, code: int
+) -> None:
+    async def scenario(house: House) -> None:
+        house.scripted.default = scripts.status(code)
+        await house.call(chat())
+        assert {each.said for each in house.records[0].attempts} == {f"status {code}"}
+
+    in_house(scenario)
+
+
 def test_retries_stay_within_their_budget(in_house: Any) -> None:
     """G15, R9, row 63"""
 
