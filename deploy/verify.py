@@ -108,9 +108,11 @@ SECTIONS = {
         (
             *PYTEST,
             "tests/gateway/pipeline/test_fault_points.py",
+            "tests/gateway/pipeline/test_garbage.py",
+            "tests/e2e/test_hostile_replicas.py",
         ),
-        600,
-        {"TEST_FAULT_POINTS": "all"},
+        1200,
+        {"TEST_FAULT_POINTS": "all", "TEST_GARBAGE_CASES": "20000", "TEST_BREAKS": "200"},
     ),
     "schedulers": _simulated("schedulers of OSDI'24", "arena", "jittered", "bounds"),
     "routing": _simulated("routing, every policy", "routing", "mooncake"),
