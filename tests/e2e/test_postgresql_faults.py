@@ -12,7 +12,7 @@ import pytest
 
 from tests.e2e.installation import Installation, installed
 from tests.e2e.load import asked_until, steady_load
-from tests.e2e.operator import Operator, Refused, operator_of
+from tests.e2e.operator import Operator, Refused, unlimited
 from tests.servers import PostgresServer, wait_until
 
 pytestmark = pytest.mark.alone
@@ -36,13 +36,7 @@ def place(
 
 @pytest.fixture(scope="module")
 def olga(place: Installation) -> Operator:
-    operator = operator_of(place)
-    for meter, amount in {"tpm": 10**9, "rpm": 10**7, "concurrent": 10**5}.items():
-        limit = {"meter": meter, "amount": amount, "klass": "online", "why": "test"}
-        told = operator.put("/tenants/acme/limits", **limit)
-    version = told["config_version"]
-    wait_until(lambda: place.series("fairway_config_version") >= version, "the new limits")
-    return operator
+    return unlimited(place)
 
 
 async def test_calls_and_their_records_survive_a_crash_of_the_database(

@@ -7,6 +7,8 @@ import os
 import random
 from typing import Any
 
+import pytest
+
 from gateway.core.reasons import Reason
 from tests.fakes import scripts
 from tests.fakes.data_plane import Answer, House, chat, replica
@@ -56,6 +58,7 @@ def meaning(answer: Answer) -> tuple[int, bytes]:
     return answer.status, answer.body
 
 
+@pytest.mark.timeout(2_000)  # at full size
 def test_generated_streams_give_one_answer_for_every_slicing_and_no_bug(in_house: Any) -> None:
     """Row 44, G9: each stream whole and in slices of one byte, relayed and collected."""
     rng = random.Random(44)
