@@ -23,7 +23,7 @@ import msgspec
 from gateway.core.events import CallEnded, Event
 from gateway.core.records import CallRecord
 from gateway.degradation import Degradation
-from gateway.ledger.segments import Segments, read_segment
+from gateway.ledger.segments import ROOM_BYTES, Segments, read_segment
 
 FLUSH_INTERVAL_S = 0.2
 IDLE_S = 0.5
@@ -137,6 +137,7 @@ class Journal:
             self._wake.wait(IDLE_S)  # the open segment may be due though no record came
             self._wake.clear()
             self._flush()
+            self._recover()
             self._stopping.wait(FLUSH_INTERVAL_S)
         self._flush()
         self._segments.close_open()
@@ -154,6 +155,20 @@ class Journal:
             self.durable(batch)
             self._degradation.report(None)
         self._close_if_due()
+
+    def _recover(self) -> None:
+        """The database has taken what the disk did not, and no record comes to try the disk with:
+        whoever has a hard budget is refused until it is known to write again."""
+        if self.writable or self._unwritten:
+            return
+        if self._segments.held_bytes() + ROOM_BYTES > self._spool_bytes:
+            return
+        try:
+            self._segments.check_room()
+        except OSError as error:
+            self._degradation.report(f"call records cannot be written: {error.strerror}")
+        else:
+            self._degradation.report(None)
 
     def _write(self, lines: bytes) -> None:
         if self._segments.held_bytes() + len(lines) > self._spool_bytes:

@@ -16,6 +16,7 @@ import msgspec
 
 from gateway.core.records import CallRecord
 
+ROOM_BYTES = 64 * 1024
 _DECODER = msgspec.json.Decoder(CallRecord)
 
 
@@ -52,6 +53,16 @@ class Segments:
             os.ftruncate(descriptor, self.open_bytes)
             raise
         self.open_bytes += len(lines)
+
+    def check_room(self) -> None:
+        """Writes and takes back what several records need. Raises OSError where nothing can be
+        written."""
+        descriptor = self._descriptor()
+        try:
+            _write_all(descriptor, bytes(ROOM_BYTES))
+            os.fsync(descriptor)
+        finally:
+            os.ftruncate(descriptor, self.open_bytes)
 
     def close_open(self) -> None:
         """Makes what was appended readable for the ledger writer."""

@@ -1,5 +1,6 @@
-"""One installation that the tests of calls share: pool ``sim`` of three simulated replicas in a
-process each, pool ``scripted`` whose replicas each test adds, pool ``tiny`` of a real llama.cpp.
+"""Installations that tests share. ``durable``: one on PostgreSQL. ``estate``: pool ``sim`` of
+three simulated replicas in a process each, pool ``scripted`` whose replicas each test adds, pool
+``tiny`` of a real llama.cpp.
 """
 
 from __future__ import annotations
@@ -9,15 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.installation import Installation, Simulated, pool, prepared, simulated
-from tests.e2e.operator import Operator, operator_of
+from tests.e2e.installation import Installation, Simulated, installed, pool, prepared, simulated
+from tests.e2e.operator import Operator, unlimited
 from tests.fakes.llamacpp import LlamaServer, embedding_server, llama_model, llama_server
-from tests.servers import wait_until
+from tests.servers import PostgresServer, wait_until
 
 __all__ = ["embedding_server", "llama_model", "llama_server"]
 
 SLOTS = 8
-PLENTY = {"tpm": 10**9, "rpm": 10**7, "concurrent": 10**5}
 
 
 @pytest.fixture(scope="session")
@@ -46,14 +46,25 @@ def estate(estate_var: Path, sims: list[Simulated]) -> Iterator[Installation]:
 @pytest.fixture(scope="session")
 def operator(estate: Installation) -> Operator:
     """Three tenants get limits that no test reaches."""
-    olga = operator_of(estate)
-    for tenant in ("acme", "heavy-labs", "bursty-bikes"):
-        for meter, amount in PLENTY.items():
-            limit = {"meter": meter, "amount": amount, "klass": "online", "why": "test"}
-            told = olga.put(f"/tenants/{tenant}/limits", **limit)
-    version = told["config_version"]
-    wait_until(lambda: estate.series("fairway_config_version") >= version, "the new limits")
-    return olga
+    return unlimited(estate, "acme", "heavy-labs", "bursty-bikes")
+
+
+@pytest.fixture(scope="session")
+def durable(
+    tmp_path_factory: pytest.TempPathFactory, postgres_server: PostgresServer
+) -> Iterator[Installation]:
+    """On PostgreSQL, with two connections to it. Tests that stop or lock it undo that."""
+    url = postgres_server.database("durable")
+    settings = {"DATABASE_URL": url, "FAIRWAY_DATABASE_POOL": "2"}
+    with installed(tmp_path_factory.mktemp("durable"), sequences=32, **settings) as place:
+        place.serve()
+        yield place
+
+
+@pytest.fixture(scope="session")
+def durable_operator(durable: Installation) -> Operator:
+    """One tenant has limits that no test reaches."""
+    return unlimited(durable, "acme")
 
 
 @pytest.fixture(scope="session")

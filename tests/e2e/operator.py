@@ -16,6 +16,7 @@ from tests.e2e.installation import Installation
 from tests.servers import wait_until
 
 LOGIN = "/accounts/login/"
+PLENTY = {"tpm": 10**9, "rpm": 10**7, "concurrent": 10**5}
 
 
 class Refused(Exception):
@@ -109,12 +110,13 @@ def operator_of(place: Installation) -> Operator:
     return Operator(place).sign_in(place.facts["operator"])
 
 
-def unlimited(place: Installation, tenant: str = "acme") -> Operator:
-    """An operator, once limits that no test reaches are in force for the tenant."""
+def unlimited(place: Installation, *tenants: str) -> Operator:
+    """An operator, once limits that no test reaches are in force for these."""
     operator = operator_of(place)
-    for meter, amount in {"tpm": 10**9, "rpm": 10**7, "concurrent": 10**5}.items():
-        limit = {"meter": meter, "amount": amount, "klass": "online", "why": "test"}
-        told = operator.put(f"/tenants/{tenant}/limits", **limit)
+    for tenant in tenants:
+        for meter, amount in PLENTY.items():
+            limit = {"meter": meter, "amount": amount, "klass": "online", "why": "test"}
+            told = operator.put(f"/tenants/{tenant}/limits", **limit)
     version = told["config_version"]
     wait_until(lambda: place.series("fairway_config_version") >= version, "the new limits")
     return operator

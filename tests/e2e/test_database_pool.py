@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 
 import psycopg
-import pytest
 
-from tests.e2e.installation import Installation, installed
+from tests.e2e.installation import Installation
 from tests.e2e.load import percentile, steady_load
-from tests.e2e.operator import Operator, Refused, unlimited
+from tests.e2e.operator import Operator, Refused
 from tests.e2e.scripted import until
-from tests.servers import PostgresServer
 
 RATE = 30.0
 TOKENS = 5
@@ -23,17 +21,6 @@ PAGES = 50
 CALLS = 100  # each side of the comparison
 WAIT_S, STATEMENT_S = 3.0, 5.0  # for a connection; of the two that have one
 MARGIN_S = 0.5
-
-
-@pytest.fixture(scope="module")
-def place(
-    tmp_path_factory: pytest.TempPathFactory, postgres_server: PostgresServer
-) -> Iterator[Installation]:
-    url = postgres_server.database("exhausted")
-    settings = {"DATABASE_URL": url, "FAIRWAY_DATABASE_POOL": "2"}
-    with installed(tmp_path_factory.mktemp("exhausted"), sequences=32, **settings) as it:
-        it.serve()
-        yield it
 
 
 @asynccontextmanager
@@ -46,13 +33,14 @@ async def sessions_locked(place: Installation) -> AsyncIterator[None]:
         await connection.rollback()
 
 
-async def test_slow_queries_hold_pages_for_three_seconds_and_no_call(place: Installation) -> None:
+async def test_slow_queries_hold_pages_for_three_seconds_and_no_call(
+    durable: Installation, durable_operator: Operator
+) -> None:
     """Row 37. A busy machine may slow one round of three, a gateway that waits for the database
     slows each."""
-    operator = unlimited(place)
     rounds = []
     for _ in range(3):
-        before_s, during_s, pages = await _round(place, operator)
+        before_s, during_s, pages = await _round(durable, durable_operator)
         assert all(status == 503 for status, _ in pages), pages
         waited = sorted(took_s for _, took_s in pages)
         rounds.append(

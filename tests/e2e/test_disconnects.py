@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
+import re
 import time
 import urllib.request
 from collections.abc import AsyncIterator, Callable
@@ -28,6 +30,10 @@ CALLS = 1000
 CALLS_ON_LLAMA = 1000
 AT_ONCE = 40
 LEFT_S = 1.0
+STREAMS = int(os.environ.get("TEST_LEFT_STREAMS", "40"))
+CLOSED_S = 0.2
+CHARGES = 20  # of these the record is read
+QUEUED = 100
 SILENT = Script((Hang(),))
 BEFORE_CONTENT = Script((Send(ROLE), Hang()))
 MID_STREAM = Script((Send(ROLE), Send(chunk(content="a")), Send(chunk(content="b")), Hang()))
@@ -89,23 +95,60 @@ async def test_replica_is_left_within_a_second(
             await leaving
 
 
+async def test_streams_left_at_any_token_free_their_replica_and_owe_what_it_had_sent(
+    estate: Installation, replica: ScriptedReplica, operator: Operator
+) -> None:
+    """Rows 01, 02: p99 from the client's last act to the close at the replica; charged are the
+    tokens that the replica had sent by then, give or take the one on its way."""
+    replica.default = tokens(200, gap_s=0.02)
+    rng, room = random.Random(1), asyncio.Semaphore(8)
+    left: list[tuple[str, float, Received]] = []
+
+    async def one(number: int) -> None:
+        body = chat("scripted", f"stream {number}", stream=True, max_tokens=200)
+        async with room, calling(estate, body) as client:
+            head = await client.until(b'"content":"t%d ' % rng.randrange(20))
+            call_id = re.search(rb"x-fairway-call-id: (\S+)", head)
+            assert call_id is not None
+            request = next(each for each in replica.calls if b'"stream %d"' % number in each.body)
+            left_s = asyncio.get_running_loop().time()
+            leaving = asyncio.create_task(client.leave(LEAVINGS[number % 3]))
+            left.append((call_id[1].decode(), await left_in_s(replica, request, left_s), request))
+            async with asyncio.timeout(5):
+                await leaving
+
+    await asyncio.gather(*(one(number) for number in range(STREAMS)))
+    times = sorted(took_s for _, took_s, _ in left)
+    p99_s = times[int(0.99 * len(times))]
+    print(f"{STREAMS} streams: replica closed after {p99_s * 1000:.0f} ms (p99)")
+    assert p99_s <= CLOSED_S
+    await nothing_remains(estate, "scripted")
+    for call_id, _, request in left[:CHARGES]:
+        record = await asyncio.to_thread(operator.record_of, call_id)
+        sent = (request.sent_bytes - len(ROLE)) / len(chunk(content="t10 "))
+        assert abs(record["completion_tokens"] - sent) <= 2, (record, sent)
+
+
 async def test_a_call_that_leaves_the_queue_never_reaches_the_replica(
     estate: Installation, replica: ScriptedReplica
 ) -> None:
-    """Row 03"""
+    """Row 03: a hundred at once, out of the queue and their reservations given back in a second."""
     holders = [calling(estate, chat("scripted", stream=True, max_tokens=50)) for _ in range(8)]
     replica.next(*[MID_STREAM] * 8)
     number = len(replica.calls)
     held = [await holder.__aenter__() for holder in holders]
     await replica.arrival(number + 8)
     queued: list[Client] = []
-    waiting = [calling(estate, chat("scripted", stream=True)) for _ in range(12)]
+    waiting = [calling(estate, chat("scripted", stream=True)) for _ in range(QUEUED)]
     for one in waiting:
         queued.append(await one.__aenter__())
-    await _until_metric(lambda: estate.series("fairway_queue_depth", pool="scripted") == 12)
+    await _until_metric(lambda: estate.series("fairway_queue_depth", pool="scripted") == QUEUED)
+    one_look_s = await _until_metric(lambda: _outstanding(estate) == (QUEUED, 8 + QUEUED))
     async with asyncio.timeout(3):
         await asyncio.gather(*(client.leave(LEAVINGS[n % 3]) for n, client in enumerate(queued)))
-    await _until_metric(lambda: estate.series("fairway_queue_depth", pool="scripted") == 0)
+    took_s = await _until_metric(lambda: _outstanding(estate) == (0, 8))
+    print(f"{QUEUED} left the queue: nothing outstanding of them after {took_s:.2f} s")
+    assert took_s <= 1.0 + one_look_s
     assert len(replica.calls) == number + 8
     async with asyncio.timeout(3):
         await asyncio.gather(*(client.leave("fin") for client in held))
@@ -180,6 +223,12 @@ async def _cancelled_at_random(
                 await client.leave(LEAVINGS[number % 3])
 
     await asyncio.gather(*(one(n, rng.uniform(0, most_s)) for n in range(calls)))
+
+
+def _outstanding(place: Installation) -> tuple[float, float]:
+    """(queued, with a reservation)"""
+    queued = place.series("fairway_queue_depth", pool="scripted")
+    return queued, place.series("fairway_active_calls")
 
 
 async def _every_slot_is_free(place: Installation, replica: ScriptedReplica) -> None:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Iterator
 
 import psycopg
-import pytest
 
-from tests.e2e.installation import Installation, installed
+from tests.e2e.installation import Installation
 from tests.e2e.load import asked_until, steady_load
-from tests.e2e.operator import Operator, Refused, unlimited
+from tests.e2e.operator import Operator, Refused
 from tests.servers import PostgresServer, wait_until
 
 pytestmark = pytest.mark.alone
@@ -20,68 +18,56 @@ pytestmark = pytest.mark.alone
 RATE = 20.0
 TOKENS = 5
 FROZEN_S = float(os.environ.get("TEST_POSTGRESQL_FREEZE_S", "6"))
-PAGE_S = 3.0
+PAGES, PAGE_S = ("/me", "/tenants", "/pools"), 3.0
 SPOOL_EMPTY_S = 10.0
 
 
-@pytest.fixture(scope="module")
-def place(
-    tmp_path_factory: pytest.TempPathFactory, postgres_server: PostgresServer
-) -> Iterator[Installation]:
-    url = postgres_server.database("faults")
-    with installed(tmp_path_factory.mktemp("faults"), sequences=32, DATABASE_URL=url) as it:
-        it.serve()
-        yield it
-
-
-@pytest.fixture(scope="module")
-def olga(place: Installation) -> Operator:
-    return unlimited(place)
-
-
 async def test_calls_and_their_records_survive_a_crash_of_the_database(
-    place: Installation, olga: Operator, postgres_server: PostgresServer
+    durable: Installation, durable_operator: Operator, postgres_server: PostgresServer
 ) -> None:
     """Row 33"""
-    async with steady_load(place, RATE, TOKENS) as running:
+    async with steady_load(durable, RATE, TOKENS) as running:
         await asyncio.sleep(1.0)  # load
         await asyncio.to_thread(postgres_server.stop, "immediate")
-        await asked_until(lambda: bool(place.degraded()), 10)
-        parts = place.degraded()
+        await asked_until(lambda: bool(durable.degraded()), 10)
+        parts = durable.degraded()
         await asyncio.to_thread(postgres_server.start)
         back_s = time.monotonic()
         await asyncio.sleep(1.0)  # load again
     assert all(one.done for one in running.streams)
     calls = [one.call_id for one in running.streams]
-    await asyncio.to_thread(_recorded, place, calls)
+    await asyncio.to_thread(_recorded, durable, calls)
     spooled_s = time.monotonic() - back_s
-    wait_until(lambda: not place.degraded(), "the restored database", 10)
+    wait_until(lambda: not durable.degraded(), "the restored database", 10)
     assert spooled_s <= SPOOL_EMPTY_S
     print(f"{len(calls)} calls, 0 errors, all in the ledger {spooled_s:.1f} s after its return")
     assert {"database", "ledger"} & set(parts)
 
 
 async def test_calls_go_on_and_pages_give_up_while_the_database_is_frozen(
-    place: Installation, olga: Operator, postgres_server: PostgresServer
+    durable: Installation, durable_operator: Operator, postgres_server: PostgresServer
 ) -> None:
     """Row 34"""
-    async with steady_load(place, RATE, TOKENS) as running:
+    async with steady_load(durable, RATE, TOKENS) as running:
         await asyncio.sleep(0.5)  # load
         await asyncio.to_thread(postgres_server.freeze)
         frozen_s = time.monotonic()
         try:
             pages = await asyncio.gather(
-                *(asyncio.to_thread(_page, olga, path) for path in ("/me", "/tenants", "/pools"))
+                *(
+                    asyncio.to_thread(_page, durable_operator, path)
+                    for path in ("/me", "/tenants", "/pools")
+                )
             )
             await asyncio.sleep(max(0.0, frozen_s + FROZEN_S - time.monotonic()))
-            parts = place.degraded()
+            parts = durable.degraded()
         finally:
             await asyncio.to_thread(postgres_server.thaw)
         await asyncio.sleep(0.5)  # load again
     assert all(one.done for one in running.streams)
     assert "database" in parts
-    await asyncio.to_thread(_recorded, place, [one.call_id for one in running.streams])
-    wait_until(lambda: not place.degraded(), "the restored database", 10)
+    await asyncio.to_thread(_recorded, durable, [one.call_id for one in running.streams])
+    wait_until(lambda: not durable.degraded(), "the restored database", 10)
     worst = max(one.ttft_s for one in running.streams)
     print(f"{len(running.streams)} calls, 0 errors, worst TTFT {worst:.2f} s; pages {pages}")
     assert all(status == 503 and took_s <= PAGE_S + 0.5 for status, took_s in pages), pages

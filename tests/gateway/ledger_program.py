@@ -1,8 +1,8 @@
 """The real ledger with the real database, in a process of its own that a test can squeeze.
 
 Run as a program: directory, records per second, seconds, largest file in bytes (0: no limit).
-Prints one JSON line: accepted, dropped, spooled bytes, parts that were degraded and restored,
-and whether hard budgets were refused. The database is the one of ``DATABASE_URL``.
+Prints one JSON line: offered, accepted, dropped, spooled bytes, parts that were degraded and
+restored, and whether hard budgets were refused. The database is the one of ``DATABASE_URL``.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ def main(directory: Path, rate: int, file_bytes: int) -> None:
     ledger.start()
     if file_bytes:
         resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
-    accepted = 0
+    offered = accepted = 0
     unwritable = False
     told_to_end = threading.Event()
     threading.Thread(target=_set_when_told, args=(told_to_end,), daemon=True).start()
     while not told_to_end.wait(0.01):
         for _ in range(max(1, rate // 100)):
-            accepted += ledger.append(call_record(f"call-{accepted}", arrived_at=time.time()))
+            accepted += ledger.append(call_record(f"call-{offered}", arrived_at=time.time()))
+            offered += 1
         unwritable |= not ledger.writable
         ledger.watch()
     ended_s = time.monotonic()
@@ -49,6 +50,7 @@ def main(directory: Path, rate: int, file_bytes: int) -> None:
     ledger.stop(20)
     stats = ledger.stats()
     told = {
+        "offered": offered,
         "accepted": accepted,
         "dropped": stats.dropped,
         "spooled_bytes": stats.spooled_bytes,

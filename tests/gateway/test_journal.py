@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import errno
+import os
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -106,6 +109,32 @@ def test_a_spool_at_its_bound_keeps_records_in_memory_and_says_so(
     assert isinstance(events[-1], Restored)
     journal.stop(5)
     assert journal.dropped == 0
+
+
+def test_a_disk_that_takes_records_again_is_found_out_though_no_record_comes(
+    journal: Journal, events: list[Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Row 35: or whoever has a hard budget would be refused until somebody else calls."""
+    full = threading.Event()
+    full.set()
+    write = os.write
+
+    def refuse(descriptor: int, data: bytes) -> int:
+        if full.is_set():
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(descriptor, data)
+
+    monkeypatch.setattr(os, "write", refuse)
+    journal.start()
+    journal.append(call_record("a"))
+    wait_until(lambda: not journal.writable, "the failed write")
+    wait_until(lambda: bool(taken := journal.take_unwritten(1)) and not taken[1:], "the record")
+    time.sleep(0.5)  # it goes on looking
+    assert not journal.writable
+    full.clear()
+    wait_until(lambda: journal.writable, "the disk")
+    assert [type(event) for event in events] == [Degraded, Restored]
+    assert journal.spooled_bytes() == 0
 
 
 def test_what_an_earlier_process_wrote_is_known_at_the_start(
