@@ -6,6 +6,10 @@ that pages cannot starve the streams that share the process. The place is given 
 response starts: a slow reader of a page holds nobody up. Without a place after PATIENCE_S, or a
 response after VIEW_TIMEOUT_S, the answer is 503; while the database is silent a response has
 PATIENCE_S only.
+
+A view that is given up is told that its client has left, not cancelled: Django then waits for the
+view's thread and closes the thread's database connection, where a cancellation would leave the
+connection taken for ever.
 """
 
 from __future__ import annotations
@@ -60,9 +64,9 @@ class Web:
         except ClientGone:
             return
         else:
-            await self._serve(scope, _replay(body, receive), send)
+            await self._serve(scope, body, receive, send)
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
         began_s = time.monotonic()
         try:
             async with asyncio.timeout(PATIENCE_S):
@@ -71,13 +75,14 @@ class Web:
             await answer(scope, send, Refused(503, "Pages are busy.", RETRY_AFTER_S))
             return
         page = _Page(self._places, send)
-        view = asyncio.ensure_future(self._django(scope, receive, page.send))
+        replay = _replay(body, receive, page.given_up)
+        view = asyncio.ensure_future(self._django(scope, replay, page.send))
         try:
             await page.begun_or_ended(view, PATIENCE_S - (time.monotonic() - began_s))
             if not _database_is_silent(scope):
                 await page.begun_or_ended(view, VIEW_TIMEOUT_S)
             if not page.begun and not view.done():
-                page.closed = True
+                page.give_up()
                 await answer(scope, send, Refused(503, "The page took too long.", RETRY_AFTER_S))
             else:
                 await view
@@ -86,7 +91,7 @@ class Web:
             if not view.done():  # its thread may hang on: nobody waits for it
                 self._left.add(view)
                 view.add_done_callback(self._forget)
-                view.cancel()
+                page.give_up()
 
     def _forget(self, view: asyncio.Future[None]) -> None:
         self._left.discard(view)
@@ -102,6 +107,7 @@ class _Page:
         self._send = send
         self._held = True
         self._beginning = asyncio.Event()
+        self.given_up = asyncio.Event()
         self.closed = False  # what still comes is dropped
 
     @property
@@ -125,6 +131,10 @@ class _Page:
         self._beginning.set()
         self.give_back()
         await self._send(message)
+
+    def give_up(self) -> None:
+        self.closed = True
+        self.given_up.set()
 
     def give_back(self) -> None:
         if self._held:
@@ -186,15 +196,24 @@ async def answer(scope: Scope, send: Send, refused: Refused) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-def _replay(body: bytes, receive: Receive) -> Receive:
-    """The body first, then whatever the server says, which is that the client left."""
+def _replay(body: bytes, receive: Receive, given_up: asyncio.Event) -> Receive:
+    """The body first, then that the client left: when the server says so, or the page is given
+    up."""
     replayed = False
 
     async def replay() -> MutableMapping[str, Any]:
         nonlocal replayed
-        if replayed:
-            return await receive()
-        replayed = True
-        return {"type": "http.request", "body": body, "more_body": False}
+        if not replayed:
+            replayed = True
+            return {"type": "http.request", "body": body, "more_body": False}
+        told = asyncio.ensure_future(receive())
+        giving_up = asyncio.ensure_future(given_up.wait())
+        try:
+            either: set[asyncio.Future[Any]] = {told, giving_up}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            return await told if told.done() else {"type": "http.disconnect"}
+        finally:
+            told.cancel()
+            giving_up.cancel()
 
     return replay

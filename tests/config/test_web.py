@@ -159,6 +159,30 @@ async def test_a_view_whose_thread_cannot_be_cancelled_keeps_nobody_waiting(
     thread_ends.set()
 
 
+async def test_a_view_that_is_given_up_hears_that_its_client_has_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Row 37: Django then closes the database connection of the view's thread; cancelled, it would
+    not."""
+    monkeypatch.setattr(web, "PATIENCE_S", 0.02)
+    monkeypatch.setattr(web, "VIEW_TIMEOUT_S", 0.05)
+    heard: list[Message] = []
+    ended = asyncio.Event()
+
+    async def listening(scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+        heard.append(await receive())
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        ended.set()
+
+    client = Client(b"")
+    assert await client.ask(web.Web(listening)) == 503
+    async with asyncio.timeout(1):
+        await ended.wait()
+    assert heard == [{"type": "http.disconnect"}]
+    assert [message.get("status") for message in client.sent] == [503, None]
+
+
 async def test_the_api_is_refused_in_its_own_shape() -> None:
     client = Client(b"x", announced=web.BODY_LIMIT_BYTES + 1)
     client.scope["path"] = "/api/v1/tenants"

@@ -64,7 +64,9 @@ class Stream:
         prompt: str = "hi",
         key: str | None = None,
         model: str = MODEL,
+        whole: bool = False,
     ) -> Stream:
+        """``whole``: the simulated replica writes all of ``tokens``."""
         self.sent_s = time.monotonic()
         body = {
             "model": model,
@@ -72,6 +74,8 @@ class Stream:
             "max_tokens": tokens,
             "messages": [{"role": "user", "content": prompt}],
         }
+        if whole:
+            body["ignore_eos"] = True
         headers = {"authorization": f"Bearer {key or place.api_key}"}
         url = f"{place.url}/v1/chat/completions"
         try:
