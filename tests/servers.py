@@ -32,6 +32,14 @@ def free_port() -> int:
             return port
 
 
+def listens(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
 def wait_until(ready: Callable[[], bool], what: str, within_s: float = 20.0) -> None:
     """Polls every 20 ms. Raises TimeoutError that names ``what``."""
     deadline = time.monotonic() + within_s
