@@ -67,6 +67,17 @@ class Fronts:
         fairway = self.parts.fairway
         return cast(Application, fairway.data_plane) if fairway else None
 
+    async def probes(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The application of a listener for the probes alone."""
+        if scope["path"] in PROBES:
+            await cast(Application, self.parts.probes)(scope, receive, send)
+        else:
+            await answer(scope, send, Refused(404, "Only the probes are served here."))
+
+    @property
+    def takes_connections(self) -> bool:
+        return self.parts.fairway is None or not self.parts.fairway.full
+
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         """Starts the parts before the first connection, stops them after the last."""
         await receive()

@@ -28,6 +28,7 @@ CONSEQUENCES = {
     "quota_store": "each gateway keeps to its last share of the limits, hard budgets are refused",
     "database": "calls go on from memory, records wait on disk, pages may fail",
     "ledger": "calls go on, their records wait on disk",
+    "memory": "the least urgent calls are refused",
     "journal": "records cannot be kept, hard budgets are refused",
 }
 

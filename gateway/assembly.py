@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from gateway.active_calls import ActiveCalls
@@ -19,6 +19,7 @@ from gateway.core.clock import Clock
 from gateway.core.dispatch.effects import PoolView
 from gateway.core.estimates import TokenEstimator
 from gateway.core.limits.demands import QuotaStore
+from gateway.core.memory_stages import MemoryStages
 from gateway.core.reasons import Reason
 from gateway.data_plane import DataPlane
 from gateway.pipeline.admission import Admission
@@ -53,6 +54,7 @@ class Collaborators:
     bus: EventBus
     snapshot: Callable[[], Snapshot]
     loop_lag_s: Callable[[], float]
+    memory: MemoryStages = field(default_factory=MemoryStages)
 
 
 class Gateway:
@@ -81,6 +83,7 @@ class Gateway:
             ),
             retries=self._retries,
             running=self.running,
+            memory=given.memory,
             bus=given.bus,
             body_timeout_s=settings.body_timeout_s,
             keep_alive_s=settings.keep_alive_s,

@@ -1,8 +1,9 @@
 """Is this process alive, is it ready, and what does it count? Raw ASGI.
 
-The status code is the contract: ``/livez`` depends on nothing; ``/readyz`` is 503 before the start
-and while draining, and otherwise names what is degraded, because a gateway that has lost its quota
-store still serves. No prompt or key appears here.
+The status code is the contract: ``/livez`` depends on nothing; ``/readyz`` is 503 before the start,
+while draining and while memory is so short that every call is refused, and otherwise names what is
+degraded, because a gateway that has lost its quota store still serves. No prompt or key appears
+here.
 
 The metrics name tenants and their volumes, which are nobody else's business: with a token they ask
 for it (``Authorization: Bearer``), without one they answer this machine only, and nothing that a
@@ -25,6 +26,7 @@ from gateway.wire.headers import decoded
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 ALIVE = frozenset(("/livez", "/health"))
+NOT_READY = frozenset(("draining", "full"))
 PROXIED = frozenset(("forwarded", "x-forwarded-for", "x-real-ip"))
 WHO_READS_METRICS = (
     "Metrics are for this machine, or for the bearer of FAIRWAY_GATEWAY_METRICS_TOKEN."
@@ -37,6 +39,7 @@ class Probes:
     degraded: Callable[[], Mapping[str, str]]
     metrics: Callable[[], bytes]
     metrics_token: str = field(default="", repr=False)
+    full: Callable[[], bool] = lambda: False  # every call is refused
 
     async def __call__(self, scope: dict[str, Any], receive: object, send: Send) -> None:
         path = scope["path"]
@@ -46,10 +49,16 @@ class Probes:
             await _answer(send, 200, b'{"status":"alive"}')
         else:
             degraded = dict(self.degraded())
-            ready = self.ready()
-            word = ("degraded" if degraded else "ready") if ready else "draining"
+            word = self._word(bool(degraded))
             body = msgspec.json.encode({"status": word, "degraded": degraded})
-            await _answer(send, 200 if ready else 503, body)
+            await _answer(send, 503 if word in NOT_READY else 200, body)
+
+    def _word(self, degraded: bool) -> str:
+        if not self.ready():
+            return "draining"
+        if self.full():
+            return "full"
+        return "degraded" if degraded else "ready"
 
     async def _metrics(self, scope: dict[str, Any], send: Send) -> None:
         if self._may_read_metrics(scope):

@@ -22,6 +22,7 @@ from gateway.bus import EventBus
 from gateway.core.clock import Clock, SystemClock
 from gateway.core.events import BatchSecond, Event
 from gateway.core.limits.demands import QuotaStore
+from gateway.core.memory_stages import MemoryStages, Stage
 from gateway.data_plane import DataPlane
 from gateway.degradation import Degradation
 from gateway.foreign_traffic import ForeignTraffic
@@ -29,9 +30,12 @@ from gateway.heartbeat import Heartbeat, Pulse
 from gateway.ledger import rows
 from gateway.ledger.guard import HardBudgetGuard
 from gateway.ledger.ledger import Ledger
+from gateway.loop_watch import LoopWatch
+from gateway.memory_watch import MemoryWatch
 from gateway.metrics import Metrics
 from gateway.orphans import settle_orphans
 from gateway.probes import Probes
+from gateway.process_memory import ProcessMemory, give_back
 from gateway.replicas.adapters import load_plugins
 from gateway.replicas.aiohttp_upstream import AiohttpUpstream
 from gateway.seeding import seed_budgets
@@ -83,11 +87,13 @@ class Fairway:
         self.heartbeat = Heartbeat(
             Pulse(self.metrics.loop_lag, self._watch, self._summarise, self._renew), self.clock
         )
+        self.memory = MemoryStages()
         self.probes = Probes(
             lambda: self.ready,
             lambda: self.summary.degraded,
             self.metrics.render,
             settings.metrics_token,
+            full=lambda: self.full,
         )
         self._sinks = dict(sinks or {})
         self._batches = batches
@@ -102,6 +108,11 @@ class Fairway:
     @property
     def ready(self) -> bool:
         return self._started and not self.data_plane.draining
+
+    @property
+    def full(self) -> bool:
+        """Memory is so short that nothing more may come in."""
+        return self.memory.stage is Stage.NOTHING
 
     async def start(self) -> None:
         """Raises what makes serving impossible: no configuration, a table that another owns."""
@@ -126,12 +137,14 @@ class Fairway:
                 bus=self.bus,
                 snapshot=lambda: self.snapshots.current,
                 loop_lag_s=lambda: self.heartbeat.lag_s,
+                memory=self.memory,
             ),
             self.settings,
         )
         self.gateway.apply(self.snapshots.current)
         self.snapshots.subscribe(self.gateway.apply)
         self._tasks.spawn("heartbeat", self.heartbeat.run())
+        self._watch_process()
         orders = TemplateOrders(lambda: self.snapshots.current, self.gateway.fleet, transport)
         self._tasks.spawn("template orders", orders.run())
         self._started = True
@@ -166,6 +179,7 @@ class Fairway:
             self.bus.add(name, handle)
         self.metrics.watch_ledger(self.ledger.stats)
         self.metrics.watch_active_calls(lambda: len(self.active))
+        self.metrics.watch_memory(self.memory)
         self._tasks.spawn("event bus", self.bus.run())
 
     async def _open_store(self) -> DegradingStore | MemoryStore:
@@ -185,6 +199,14 @@ class Fairway:
     def _ttft_objective_s(self, pool: str) -> float | None:
         value = self.snapshots.current.pools.get(pool)
         return value.ttft_objective_s if value else None
+
+    def _watch_process(self) -> None:
+        loop_watch = LoopWatch(self.metrics.loop_blocked, self.clock)
+        self._tasks.spawn("loop watch", loop_watch.run())
+        degradation = Degradation("memory", self.bus.publish, self.clock)
+        used = ProcessMemory(self.settings.memory_limit_bytes).used_ratio
+        memory_watch = MemoryWatch(used, self.memory, degradation.report, give_back)
+        self._tasks.spawn("memory watch", memory_watch.run())
 
     def _watch(self) -> None:
         self.snapshots.watch()

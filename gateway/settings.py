@@ -44,6 +44,7 @@ class GatewaySettings:
     # is away; more is lost and counted
     metrics_token: str = field(default="", repr=False)  # asked for by /metrics; without one it
     # answers this machine only
+    memory_limit_bytes: Annotated[int, Ge(0)] = 0  # of this process; 0: as the system limits it
     tenant_labels: Annotated[int, Ge(1), Le(10_000)] = 100  # tenants named in metrics; the
     # rest is "other"
     traces_dir: Path = Path("traces")

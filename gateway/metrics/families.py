@@ -159,6 +159,11 @@ class Families:
             buckets=_LAG,
             registry=registry,
         )
+        self.loop_blocked = Counter(
+            "fairway_loop_blocked_seconds",
+            "Time for which the event loop stood still, of times longer than 0.25 s.",
+            registry=registry,
+        )
         self.degraded = Gauge(
             "fairway_degraded", "1 while the part is degraded.", ("part",), registry=registry
         )

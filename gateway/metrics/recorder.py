@@ -6,6 +6,7 @@ Each process has its own counters, since its start. Nothing here reads the datab
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -21,6 +22,7 @@ from gateway.core.events import (
     Restored,
     SummarySecond,
 )
+from gateway.core.memory_stages import MemoryStages
 from gateway.core.priority import PriorityClass
 from gateway.core.records import CallRecord
 from gateway.ledger import LedgerStats
@@ -30,6 +32,15 @@ from gateway.metrics.labels import TenantLabels, model_label, operation_label
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 TENANT_LABELS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionFacts:
+    """Of callers' connections, as the server counts them."""
+
+    held: int
+    most: int
+    pauses: int  # so often accepting has paused
 
 
 class Metrics:
@@ -67,12 +78,21 @@ class Metrics:
     def loop_lag(self, lag_s: float) -> None:
         self._families.loop_lag.observe(lag_s)
 
+    def loop_blocked(self, for_s: float) -> None:
+        self._families.loop_blocked.inc(for_s)
+
     def watch_ledger(self, stats: Callable[[], LedgerStats]) -> None:
         """Exports the ledger's own counts, read when they are asked for."""
         self._registry.register(_LedgerCollector(stats))
 
     def watch_active_calls(self, count: Callable[[], int]) -> None:
         self._registry.register(_ActiveCollector(count))
+
+    def watch_memory(self, stages: MemoryStages) -> None:
+        self._registry.register(_MemoryCollector(stages))
+
+    def watch_connections(self, facts: Callable[[], ConnectionFacts]) -> None:
+        self._registry.register(_ConnectionCollector(facts))
 
     def _series_of(self, record: CallRecord) -> CallSeries:
         tenant = self._tenants.label(record.tenant)
@@ -131,3 +151,28 @@ class _ActiveCollector:
     def collect(self) -> Iterable[Metric]:
         text = "Calls between admission and their record being on disk."
         yield GaugeMetricFamily("fairway_active_calls", text, value=self._count())
+
+
+class _MemoryCollector:
+    def __init__(self, stages: MemoryStages) -> None:
+        self._stages = stages
+
+    def collect(self) -> Iterable[Metric]:
+        text = "Share of this process's memory limit that is used."
+        yield GaugeMetricFamily("fairway_memory_used_ratio", text, value=self._stages.used_ratio)
+        text = "1: batch is refused; 2: only interactive calls are taken; 3: no call is taken."
+        yield GaugeMetricFamily("fairway_memory_stage", text, value=self._stages.stage)
+
+
+class _ConnectionCollector:
+    def __init__(self, facts: Callable[[], ConnectionFacts]) -> None:
+        self._facts = facts
+
+    def collect(self) -> Iterable[Metric]:
+        facts = self._facts()
+        text = "Connections of callers and pages."
+        yield GaugeMetricFamily("fairway_connections", text, value=facts.held)
+        text = "Connections that the limit on open files allows."
+        yield GaugeMetricFamily("fairway_connections_limit", text, value=facts.most)
+        text = "Times that accepting connections has paused, for want of places, files or memory."
+        yield CounterMetricFamily("fairway_accept_pauses", text, value=facts.pauses)

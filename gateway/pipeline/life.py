@@ -1,7 +1,7 @@
 """The life of a call, told top to bottom.
 
  1 authenticate   key -> principal, from the in-memory snapshot            401 403
- 2 classify       alias -> pool, class, deadline, size of the body         400 403 404 413
+ 2 classify       alias -> pool, class, deadline, size of the body         400 403 404 413 503
  3 count          prompt and expected output tokens                        400
  4 admit          reserve in every bucket that applies, atomically         429 503
  5, 6             result cache and coalescing do not exist yet
@@ -24,6 +24,7 @@ from gateway.auth import Authenticator, check_permitted
 from gateway.bus import EventBus
 from gateway.core.errors import CallError, Evicted, Preempted, UpstreamError
 from gateway.core.events import CallEnded
+from gateway.core.memory_stages import MemoryStages
 from gateway.core.reasons import Reason
 from gateway.pipeline.admission import Admission
 from gateway.pipeline.attempt import Conversation
@@ -59,6 +60,7 @@ class Pipeline:
     attempts: Attempts
     retries: Retries
     running: RunningCalls
+    memory: MemoryStages
     bus: EventBus
     body_timeout_s: float
     keep_alive_s: float
@@ -91,6 +93,7 @@ class Pipeline:
             incoming.headers, snapshot, peer=incoming.peer
         )
         check_permitted(call.principal, scope=INFERENCE, peer=incoming.peer)
+        self.memory.check_all()
         call.body = await incoming.parsed_body(
             most_bytes=snapshot.most_body_bytes, timeout_s=self.body_timeout_s
         )
@@ -98,6 +101,7 @@ class Pipeline:
         hints = request_hints(incoming.headers, call.body.service_tier)
         asked = Asked(endpoint, call.body, hints)
         route = classify(call.principal, asked, snapshot, self.flows.serves)  # 2
+        self.memory.check(route.klass)
         count = self.counter.count(  # 3
             route.pool.slug, call.principal.tenant.slug, call.body
         )

@@ -5,11 +5,13 @@ Texts of a replica are untrusted: no message here quotes them. The body of an er
 ``upstream_body``: of a refusal (400, 404, 413, 422) the dialect may relay it, of the others an
 excerpt is kept for operators.
 
-Blame: 5xx and timeouts count against the replica; 4xx, 429 and 503 never do.
+Blame: 5xx and timeouts count against the replica; 4xx, 429 and 503 never do, nor does a file that
+this process lacks.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import socket
 import ssl
@@ -86,11 +88,18 @@ def error_for_encoding() -> UpstreamError:
 def error_for_exception(error: BaseException, phase: Phase) -> UpstreamError:
     """Total over FOREIGN; an exception outside of it is a programming error and raises
     TypeError."""
+    if lacks_a_file(error):
+        return UpstreamError(Reason.GATEWAY_FULL, retryable=False, blames_replica=False)
     table = _HEADERS if phase is Phase.HEADERS else _BODY
     for foreign, (leaf, reason, message) in table.items():
         if isinstance(error, foreign):
             return leaf(reason, message)
     raise TypeError(f"no upstream error is defined for {type(error).__name__}")
+
+
+def lacks_a_file(error: BaseException) -> bool:
+    """This process may open no more: nothing is wrong with the replica."""
+    return isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)
 
 
 def _error_code(body: bytes) -> int | None:

@@ -52,11 +52,19 @@ class Installation:
     def key_of(self, tenant: str) -> str:
         return next(str(one["api_key"]) for one in self.facts["tenants"] if one["slug"] == tenant)
 
-    def serve(self, *arguments: str) -> subprocess.Popen[bytes]:
-        """Returns when it is ready."""
+    def serve(self, *arguments: str, under: tuple[str, ...] = ()) -> subprocess.Popen[bytes]:
+        """Returns when it is ready. ``under``: a program and its arguments that runs it."""
         with (self.var / "serve.log").open("ab") as log:
             self.serving = subprocess.Popen(
-                [sys.executable, "manage.py", "serve", "--port", str(self.port), *arguments],
+                [
+                    *under,
+                    sys.executable,
+                    "manage.py",
+                    "serve",
+                    "--port",
+                    str(self.port),
+                    *arguments,
+                ],
                 cwd=ROOT,
                 env=self.env,
                 stdout=log,

@@ -23,6 +23,7 @@ from gateway.core.cost import Prices
 from gateway.core.events import CallEnded, Event
 from gateway.core.limits.demands import QuotaStore
 from gateway.core.limits.limit import Limit
+from gateway.core.memory_stages import MemoryStages
 from gateway.core.priority import PriorityClass
 from gateway.core.records import CallRecord
 from gateway.replicas.upstream import ReplicaTarget
@@ -142,6 +143,7 @@ class House:
         self.records: list[CallRecord] = []
         self.events: list[Event] = []
         self.secrets: dict[str, str] = {}
+        self.memory = MemoryStages()
         self._snapshot = self._first_snapshot(tuple(tenants), tuple(replicas))
         self.gateway = Gateway(
             Collaborators(
@@ -153,6 +155,7 @@ class House:
                 self.bus,
                 lambda: self._snapshot,
                 lambda: 0.0,
+                self.memory,
             ),
             GatewaySettings(directory, "", PEPPER, SECRET, **(settings or {})),
         )

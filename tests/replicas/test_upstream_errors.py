@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import inspect
 import socket
 import ssl
@@ -98,3 +99,12 @@ def test_full_replica_hidden_in_a_200_is_full() -> None:
     """G13"""
     error = error_for_plain_answer("application/json", b'{"error":{"code":503}}')
     assert isinstance(error, ReplicaFull)
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+def test_a_file_that_the_gateway_lacks_is_not_the_replicas_fault(number: int) -> None:
+    """Row 09: its replicas would all be ejected, and each would be tried."""
+    error = error_for_exception(aiohttp.ClientOSError(number, "no file"), Phase.HEADERS)
+    assert (error.reason, error.status) == (Reason.GATEWAY_FULL, 503)
+    assert not error.blames_replica
+    assert not error.retryable

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 from argparse import ArgumentParser
+from collections.abc import Callable
 from typing import Any
 
 from django.conf import settings
@@ -22,6 +24,9 @@ class Command(BaseCommand):
         parser.add_argument("--host", default="127.0.0.1")
         parser.add_argument("--port", type=int, default=settings.PORT, help="0: any free port")
         parser.add_argument("--role", choices=["all", "gateway", "web"], default="all")
+        parser.add_argument(
+            "--health-port", type=int, help="the probes answer here too, with places of their own"
+        )
         parser.add_argument("--workers", type=int, default=1)
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -41,13 +46,24 @@ class Command(BaseCommand):
         from config.server import listen, serve
 
         sys.setswitchinterval(SWITCH_INTERVAL_S)
-        host, port = options["host"], options["port"]
-        try:
-            listener = listen(host, port)
-        except OSError as error:
-            raise CommandError(
-                f"Cannot listen on {host}:{port} ({error.strerror}); choose another with --port."
-            ) from None
-        self.stdout.write(f"listening on http://{host}:{listener.getsockname()[1]}")
+        listener = _listening(listen, options["host"], options["port"], "--port")
+        health_port = options["health_port"]
+        health = None
+        if health_port is not None:
+            health = _listening(listen, options["host"], health_port, "--health-port")
+        for word, each in (("listening", listener), ("probes", health)):
+            if each is not None:
+                self.stdout.write(f"{word} on http://{options['host']}:{each.getsockname()[1]}")
         self.stdout.flush()
-        serve(Fronts(Role(options["role"])), listener)
+        serve(Fronts(Role(options["role"])), listener, health)
+
+
+def _listening(
+    listen: Callable[[str, int], socket.socket], host: str, port: int, option: str
+) -> socket.socket:
+    try:
+        return listen(host, port)
+    except OSError as error:
+        raise CommandError(
+            f"Cannot listen on {host}:{port} ({error.strerror}); choose another with {option}."
+        ) from None

@@ -1,0 +1,71 @@
+"""Does the event loop still turn, and if not, what holds it? Asked from a thread.
+
+The loop says every BEAT_S that it lives. Where it has said nothing for BLOCKED_S the stack of its
+thread is logged, once for each time that it stands still; when it turns again, for how long it
+stood is counted. Stacks name functions and lines, never values, so no prompt can be in them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import structlog
+
+from gateway.core.clock import Clock
+
+log = structlog.get_logger(__name__)
+BEAT_S: Final = 0.05
+BLOCKED_S: Final = 0.25
+FRAMES: Final = 12  # innermost ones that are logged
+
+
+class LoopWatch:
+    """``blocked`` is called on the loop with the seconds for which it stood still."""
+
+    def __init__(self, blocked: Callable[[float], None], clock: Clock) -> None:
+        self._blocked = blocked
+        self._clock = clock
+        self._beat_s = clock.monotonic()
+        self._thread_id = 0
+        self._ended = threading.Event()
+
+    async def run(self) -> None:
+        self._thread_id = threading.get_ident()
+        self._beat_s = self._clock.monotonic()
+        with self._watching():
+            while True:
+                await asyncio.sleep(BEAT_S)
+                now_s = self._clock.monotonic()
+                stood_s = now_s - self._beat_s - BEAT_S
+                self._beat_s = now_s
+                if stood_s > BLOCKED_S:
+                    self._blocked(stood_s)
+
+    @contextlib.contextmanager
+    def _watching(self) -> Iterator[None]:
+        watcher = threading.Thread(target=self._watch, name="loop watch", daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            self._ended.set()
+
+    def _watch(self) -> None:
+        told_s = 0.0  # the beat after which the loop stood still when that was told last
+        while not self._ended.wait(BEAT_S):
+            beat_s = self._beat_s
+            silent_s = self._clock.monotonic() - beat_s - BEAT_S
+            if silent_s > BLOCKED_S and beat_s != told_s:
+                told_s = beat_s
+                log.warning("loop_blocked", for_s=round(silent_s, 3), stack=self._stack())
+
+    def _stack(self) -> list[str]:
+        frame = sys._current_frames().get(self._thread_id)
+        found = traceback.extract_stack(frame)[-FRAMES:] if frame else []
+        return [f"{each.name} {each.filename}:{each.lineno}" for each in found]

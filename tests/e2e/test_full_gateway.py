@@ -1,0 +1,129 @@
+"""More callers than the process has files for, and callers that never read."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.clients import chat
+from tests.e2e.installation import MODEL, Installation, installed
+from tests.servers import free_port, wait_until
+
+STALL_S = 3
+FILLED_S = 5  # until the buffers of both sides are full
+GET = b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+
+
+@pytest.fixture(scope="module")
+def health_port() -> int:
+    return free_port()
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory, health_port: int) -> Iterator[Installation]:
+    """With 256 files, and a stall limit of STALL_S."""
+    var = tmp_path_factory.mktemp("installation")
+    stall = {"FAIRWAY_TCP_USER_TIMEOUT_S": str(STALL_S)}
+    with installed(var, sequences=64, **stall) as it:
+        it.serve("--health-port", str(health_port), under=("prlimit", "--nofile=256:256"))
+        yield it
+        it.end()
+
+
+def files(place: Installation) -> int:
+    assert place.serving is not None
+    return len(os.listdir(f"/proc/{place.serving.pid}/fd"))
+
+
+def resident_bytes(place: Installation) -> int:
+    assert place.serving is not None
+    with open(f"/proc/{place.serving.pid}/statm") as statm:
+        return int(statm.read().split()[1]) * 4096
+
+
+def health(port: int, path: str) -> int:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+        return int(answer.status)
+
+
+def answers(place: Installation) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", place.port), timeout=1) as client:
+            client.sendall(GET)
+            return client.recv(12) == b"HTTP/1.1 200"
+    except OSError:
+        return False
+
+
+def test_with_every_place_taken_the_probes_answer_and_places_come_back_at_once(
+    place: Installation, health_port: int
+) -> None:
+    """Row 09. 400 silent connections to a process of 256 files, which has 64 places and 16 from
+    which it is said that there are no more."""
+    with contextlib.ExitStack() as crowd:
+        for _ in range(400):
+            crowd.enter_context(socket.create_connection(("127.0.0.1", place.port), timeout=5))
+        wait_until(lambda: files(place) > 80, "the crowd", 5)
+        assert [health(health_port, path) for path in ("/livez", "/readyz", "/metrics")] == [
+            200
+        ] * 3
+        assert files(place) < 256 - 64
+    left_s = time.monotonic()
+    wait_until(lambda: answers(place), "an answer")
+    assert time.monotonic() - left_s < 2.0
+    assert place.series("fairway_accept_pauses_total") >= 1
+    assert place.series("fairway_connections_limit") == 64
+
+
+def test_a_request_beyond_the_last_place_is_told_so(place: Installation) -> None:
+    """Row 09: 503 with a reason and Retry-After."""
+    with contextlib.ExitStack() as crowd:
+        for _ in range(64):
+            crowd.enter_context(socket.create_connection(("127.0.0.1", place.port), timeout=5))
+        with socket.create_connection(("127.0.0.1", place.port), timeout=5) as client:
+            client.sendall(GET)
+            head = client.recv(4096).lower()
+    assert head.startswith(b"http/1.1 503")
+    assert b"x-fairway-reason: gateway_full" in head
+    assert b"retry-after: " in head
+
+
+def test_the_listener_of_the_probes_serves_nothing_else(health_port: int) -> None:
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        health(health_port, "/v1/models")
+
+
+def test_callers_that_read_nothing_are_cut_and_their_files_come_back(place: Installation) -> None:
+    """Row 04: 30 sockets with a receive buffer of 8 KiB take no byte of their streams. They are
+    gone STALL_S after their buffers are full, at a bounded price in memory."""
+    assert place.serving is not None
+    body = json.dumps(chat(MODEL, max_tokens=4000, ignore_eos=True, stream=True)).encode()
+    head = (
+        f"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
+    )
+    head += f"Authorization: Bearer {place.api_key}\r\nContent-Type: application/json\r\n\r\n"
+    wait_until(lambda: place.series("fairway_connections") <= 1, "rest")
+    files_before, bytes_before = files(place), resident_bytes(place)
+    with contextlib.ExitStack() as crowd:
+        for _ in range(30):
+            client = crowd.enter_context(socket.socket())
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
+            client.connect(("127.0.0.1", place.port))
+            client.sendall(head.encode() + body)
+        wait_until(lambda: place.series("fairway_in_flight") == 30, "the streams", 10)
+        began_s = time.monotonic()
+        wait_until(lambda: place.series("fairway_in_flight") == 0, "their end", 60)
+        took_s = time.monotonic() - began_s
+        assert resident_bytes(place) - bytes_before < 20_000_000
+    assert place.series("fairway_calls_total", outcome="aborted", reason="client_gone") == 30
+    print(f"30 callers that read nothing were cut after {took_s:.1f} s")
+    assert took_s < FILLED_S + STALL_S + 2.0
+    wait_until(lambda: files(place) <= files_before + 2, "their files", 10)
