@@ -46,6 +46,8 @@ class Order:
     count: Count
     eligible: frozenset[str] | None = None  # replica slugs; None = every replica of the pool
     prefix: PrefixChain = NO_PREFIX
+    prompt_hash: int = 0  # this and the next as in ``prompt_identity``
+    conversation: int = 0
 
 
 @dataclass(slots=True)

@@ -26,7 +26,6 @@ from gateway.core.errors import Evicted
 from gateway.core.reasons import Reason
 from gateway.pipeline.call import Call
 from gateway.pipeline.flow import PoolFlow
-from gateway.pipeline.prompt_identity import conversation_of, prompt_hash
 from gateway.replicas.adapters import Sharing, adapter_of
 from gateway.snapshot.parameters import with_parameters
 from gateway.snapshot.values import PoolValue, Snapshot
@@ -125,8 +124,8 @@ def ticket_of(call: Call) -> Ticket:
         prefix=order.prefix,
         ordered=order.hints.ordered,
         end_user=order.body.user or "",
-        conversation=conversation_of(order.body),
-        prompt_hash=prompt_hash(order.body),
+        conversation=order.conversation,
+        prompt_hash=order.prompt_hash,
         retry_count=order.hints.retry_count,
         ttft_objective_s=order.hints.slo_ttft_s,
     )

@@ -17,6 +17,7 @@ given back exactly once. The end of an answer, and every error, are told after t
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -35,7 +36,7 @@ from gateway.pipeline.classify import Asked, classify
 from gateway.pipeline.counting import Counter
 from gateway.pipeline.delivery import Delivery, delivery_of
 from gateway.pipeline.flows import Flows, preempted, ticket_of
-from gateway.pipeline.incoming import Incoming
+from gateway.pipeline.incoming import OFF_LOOP_BYTES, Incoming
 from gateway.pipeline.keepalive import KeepAlive
 from gateway.pipeline.prefixes import placed
 from gateway.pipeline.reply import Reply
@@ -105,7 +106,10 @@ class Pipeline:
         count = self.counter.count(  # 3
             route.pool.slug, call.principal.tenant.slug, call.body
         )
-        return placed(Order(call.principal, call.body, hints, route, count), endpoint)
+        order = Order(call.principal, call.body, hints, route, count)
+        if call.body.size_bytes > OFF_LOOP_BYTES:
+            return await asyncio.to_thread(placed, order, endpoint)
+        return placed(order, endpoint)
 
     async def _answer(self, call: Call, incoming: Incoming, reply: Reply) -> Delivery:
         """Returns once a replica has given the whole answer."""

@@ -19,6 +19,7 @@ from gateway.core.caches.prefix_chain import (
 )
 from gateway.pipeline.call import Order
 from gateway.pipeline.eligibility import eligible_replicas
+from gateway.pipeline.prompt_identity import conversation_of, prompt_hash
 from gateway.wire.prompt.canonical import canonical_prompt
 
 SYSTEM_FIRST = "system_first"
@@ -26,8 +27,15 @@ SHORTEST_BYTES = 2 * BLOCK_CHARACTERS  # below, no replica counts as a holder
 
 
 def placed(order: Order, endpoint: str) -> Order:
-    """With what decides where it may run and where it should. Raises Rejected."""
-    return replace(order, eligible=eligible_replicas(order, endpoint), prefix=prefix_of(order))
+    """With what decides where it may run and where it should. Costs time in proportion to the
+    body, up to 100 ms for 20 MiB: those above 256 KiB belong into a thread. Raises Rejected."""
+    return replace(
+        order,
+        eligible=eligible_replicas(order, endpoint),
+        prefix=prefix_of(order),
+        prompt_hash=prompt_hash(order.body),
+        conversation=conversation_of(order.body),
+    )
 
 
 def prefix_of(order: Order) -> PrefixChain:

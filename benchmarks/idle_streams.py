@@ -1,0 +1,205 @@
+"""What does a stream cost that waits for its next token? Thousands of them through one gateway.
+
+    python -m benchmarks.idle_streams [streams]
+
+A replica in a process of its own answers each call with one token and then nothing; every 15 s of
+silence the gateway writes a comment. The gateway is
+the product with everything on, quota in Redis where there is one. Printed: resident memory per
+stream, the time of `/livez` on a new connection while all wait, the share of a core that waiting
+costs, and how long after all callers have left every slot is free. Goals: 45 kB, p99 50 ms, 5 %,
+5 s. Ends with 1 where one is missed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import uvloop
+
+from benchmarks.edge.contenders import PLENTY
+from benchmarks.edge.processes import cpu_s, resident_mb
+from benchmarks.edge.replica import event
+from config import file_limit
+from tests.e2e.installation import Installation, prepared
+from tests.e2e.operator import operator_of
+from tests.servers import redis_server, wait_until
+
+MODEL = "idle"
+STREAMS = 4_000
+SLOTS = 4_096
+AT_ONCE = 50  # that open at the same time
+SETTLED_S = 5.0
+IDLE_S = 20.0  # more than one comment
+SILENCE = {"FAIRWAY_GATEWAY_BETWEEN_TOKENS_TIMEOUT_S": "600"}  # that is not cut
+PROBES = 200
+GOALS = {"kB per stream": 45.0, "probe p99 ms": 50.0, "% of a core": 5.0, "s to release": 5.0}
+HEADERS = (
+    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+)
+TOKEN = event(b'{"content":"word"}')
+HEALTHY = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
+
+
+class Silent(asyncio.Protocol):
+    """The replica: one token for a call, and nothing more ever."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.WriteTransport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        if data.startswith(b"POST"):
+            self._transport.write(HEADERS + b"%x\r\n%b\r\n" % (len(TOKEN), TOKEN))
+        elif data.startswith(b"GET"):
+            self._transport.write(HEALTHY)
+
+
+async def serve_silence() -> None:
+    server = await asyncio.get_running_loop().create_server(Silent, "127.0.0.1", 0, backlog=4096)
+    print("READY", server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+
+@contextlib.contextmanager
+def silent_replica() -> Iterator[str]:
+    command = [sys.executable, "-m", "benchmarks.idle_streams", "replica"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield f"http://127.0.0.1:{process.stdout.readline().split()[1]}"
+        finally:
+            process.terminate()
+
+
+@contextlib.contextmanager
+def gateway(folder: Path, replica: str) -> Iterator[Installation]:
+    server = {"slug": "idle-1", "kind": "vllm", "base_url": replica, "slots": SLOTS}
+    names = {"slug": MODEL, "model": MODEL, "upstream_model": MODEL}
+    pool = {**names, "context_tokens": 32_768, "servers": [server]}
+    with redis_server() as redis:
+        settings = {"REDIS_URL": redis.url} if redis is not None else {}
+        with prepared(folder, [pool], **settings, **SILENCE) as place:
+            place.serve()
+            olga = operator_of(place)
+            tenant = place.facts["tenants"][0]["slug"]
+            version = 0
+            for meter, amount in PLENTY.items():
+                limit = {"meter": meter, "amount": amount, "klass": "online", "why": "bench"}
+                version = olga.put(f"/tenants/{tenant}/limits", **limit)["config_version"]
+            wait_until(lambda: place.series("fairway_config_version") >= version, "the limits")
+            wait_until(lambda: olga.get("/replicas/idle-1")["live"] is not None, "the replica")
+            yield place
+
+
+@dataclass
+class Crowd:
+    place: Installation
+    writers: list[asyncio.StreamWriter]
+
+    async def grow(self, streams: int) -> None:
+        gate = asyncio.Semaphore(AT_ONCE)
+        await asyncio.gather(*(self._enter(number, gate) for number in range(streams)))
+
+    async def _enter(self, number: int, gate: asyncio.Semaphore) -> None:
+        said = [{"role": "user", "content": f"{number} " + "hello " * 50}]
+        body = json.dumps(
+            {"model": MODEL, "stream": True, "max_tokens": 100, "messages": said}
+        ).encode()
+        head = (
+            "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
+            f"Authorization: Bearer {self.place.api_key}\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n"
+        )
+        async with gate:
+            _, writer = await asyncio.open_connection("127.0.0.1", self.place.port)
+            writer.write(head.encode() + body)
+            await writer.drain()
+            self.writers.append(writer)
+            await asyncio.sleep(0.02)
+
+    def leave(self) -> None:
+        for writer in self.writers:
+            writer.close()
+        self.writers.clear()
+
+
+async def in_flight(place: Installation) -> float:
+    return await asyncio.to_thread(place.series, "fairway_in_flight")
+
+
+async def until_in_flight(place: Installation, wanted: int, within_s: float) -> float:
+    """Seconds until so many are; the figure is one second old at most."""
+    began_s = time.monotonic()
+    async with asyncio.timeout(within_s):
+        while await in_flight(place) != wanted:  # noqa: ASYNC110  a figure of another process
+            await asyncio.sleep(0.1)
+    return time.monotonic() - began_s
+
+
+async def probed_ms(place: Installation) -> float:
+    began_s = time.perf_counter()
+    reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
+    writer.write(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    assert (await reader.read()).startswith(b"HTTP/1.1 200")
+    writer.close()
+    return (time.perf_counter() - began_s) * 1000
+
+
+async def measured(place: Installation, streams: int) -> dict[str, float]:
+    assert place.serving is not None
+    pid = place.serving.pid
+    crowd = Crowd(place, [])
+    await crowd.grow(streams // 10)  # what the first ones cost once is no cost of a stream
+    await until_in_flight(place, streams // 10, 60)
+    crowd.leave()
+    await until_in_flight(place, 0, 60)
+    before_mb = resident_mb(pid)
+    began_s = time.monotonic()
+    await crowd.grow(streams)
+    await until_in_flight(place, streams, 120)
+    print(f"{streams} streams opened in {time.monotonic() - began_s:.1f} s", flush=True)
+    await asyncio.sleep(SETTLED_S)
+    used_s, began_s = cpu_s(pid), time.monotonic()
+    await asyncio.sleep(IDLE_S)
+    idle_ratio = (cpu_s(pid) - used_s) / (time.monotonic() - began_s)
+    each_kb = (resident_mb(pid) - before_mb) * 1024 / streams
+    probes = []
+    for _ in range(PROBES):
+        probes.append(await probed_ms(place))
+        await asyncio.sleep(0.02)
+    assert await in_flight(place) == streams
+    crowd.leave()
+    release_s = await until_in_flight(place, 0, 60)
+    probes.sort()
+    figures = (each_kb, probes[int(0.99 * PROBES)], idle_ratio * 100, release_s)
+    return dict(zip(GOALS, figures, strict=True))
+
+
+def main() -> int:
+    file_limit.raised()
+    streams = int(sys.argv[1]) if sys.argv[1:] else STREAMS
+    with tempfile.TemporaryDirectory(prefix="fairway-idle-") as folder:
+        with silent_replica() as replica, gateway(Path(folder), replica) as place:
+            figures = uvloop.run(measured(place, streams))
+    load = os.getloadavg()[0]
+    for name, figure in figures.items():
+        print(f"{figure:8.1f} {name} (goal {GOALS[name]:g})")
+    print(f"load average of the machine at the end: {load:.1f}")
+    return int(any(figure > GOALS[name] for name, figure in figures.items()))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["replica"]:
+        file_limit.raised()
+        uvloop.run(serve_silence())
+    sys.exit(main())
