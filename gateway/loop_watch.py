@@ -1,8 +1,8 @@
 """Does the event loop still turn, and if not, what holds it? Asked from a thread.
 
 The loop says every BEAT_S that it lives. Where it has said nothing for BLOCKED_S the stack of its
-thread is logged, once for each time that it stands still; when it turns again, for how long it
-stood is counted. Stacks name functions and lines, never values, so no prompt can be in them.
+thread is logged, at most every TELL_EVERY_S; when it turns again, for how long it stood is counted.
+Stacks name functions and lines, never values, so no prompt can be in them.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from gateway.core.clock import Clock
 log = structlog.get_logger(__name__)
 BEAT_S: Final = 0.05
 BLOCKED_S: Final = 0.25
+TELL_EVERY_S: Final = 10.0
 FRAMES: Final = 12  # innermost ones that are logged
 
 
@@ -57,12 +58,12 @@ class LoopWatch:
             self._ended.set()
 
     def _watch(self) -> None:
-        told_s = 0.0  # the beat after which the loop stood still when that was told last
+        quiet_until_s = 0.0
         while not self._ended.wait(BEAT_S):
-            beat_s = self._beat_s
-            silent_s = self._clock.monotonic() - beat_s - BEAT_S
-            if silent_s > BLOCKED_S and beat_s != told_s:
-                told_s = beat_s
+            now_s = self._clock.monotonic()
+            silent_s = now_s - self._beat_s - BEAT_S
+            if silent_s > BLOCKED_S and now_s >= quiet_until_s:
+                quiet_until_s = now_s + TELL_EVERY_S
                 log.warning("loop_blocked", for_s=round(silent_s, 3), stack=self._stack())
 
     def _stack(self) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
+from django.urls import get_resolver
 
 from config.unsafe import is_loopback
 
@@ -46,6 +47,8 @@ class Command(BaseCommand):
         from config.server import listen, serve
 
         sys.setswitchinterval(SWITCH_INTERVAL_S)
+        if options["role"] != "gateway":
+            _load_pages()
         listener = _listening(listen, options["host"], options["port"], "--port")
         health_port = options["health_port"]
         health = None
@@ -56,6 +59,11 @@ class Command(BaseCommand):
                 self.stdout.write(f"{word} on http://{options['host']}:{each.getsockname()[1]}")
         self.stdout.flush()
         serve(Fronts(Role(options["role"])), listener, health)
+
+
+def _load_pages() -> None:
+    """Now: the first request of a page would keep the event loop for about a second with it."""
+    _ = get_resolver().url_patterns
 
 
 def _listening(
