@@ -85,3 +85,25 @@ def test_a_stranger_sees_and_changes_nothing(estate: Installation, operator: Ope
         with pytest.raises(Refused) as refused:
             stranger.ask(method, path, body, key)
         assert refused.value.status == status, (method, path)
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages", "/v1/files"])
+@pytest.mark.parametrize(
+    ("header", "status"), [("Content-Length: 9000000000", 413), ("Content-Encoding: gzip", 415)]
+)
+def test_a_body_that_is_refused_unread_ends_the_connection_in_the_apis_words(
+    estate: Installation, path: str, header: str, status: int
+) -> None:
+    """Row 11, S33: nothing of the body was sent; the answer does not wait for it."""
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {estate.api_key}\r\n"
+    head += f"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n{header}\r\n\r\n"
+    if status == 413:
+        head = head.replace("Transfer-Encoding: chunked\r\n", "")
+    if path == "/v1/files":
+        head = head.replace("application/json", "multipart/form-data; boundary=x")
+    told, _, body = said(estate, head.encode()).partition(b"\r\n\r\n")
+    assert told.startswith(b"HTTP/1.1 %d " % status)
+    assert b"connection: close" in told
+    error = json.loads(body)["error"]
+    reason = "body_too_large" if status == 413 else "unsupported_encoding"
+    assert reason in (error.get("code"), error.get("details", {}).get("error_code"))
