@@ -38,6 +38,7 @@ from tests.servers import redis_server, wait_until
 MODEL = "idle"
 STREAMS = 4_000
 SLOTS = 4_096
+KV_TOKENS = 8_000_000  # of the replica: room for all
 AT_ONCE = 20  # that wait for their first token at the same time
 STEADY_S = 4.0
 IDLE_S = 20.0  # more than one comment
@@ -92,7 +93,8 @@ def gateway(folder: Path, replica: str) -> Iterator[Installation]:
             place.serve()
             olga = operator_of(place)
             tenant = place.facts["tenants"][0]["slug"]
-            version = 0
+            room = {"kv_tokens": KV_TOKENS, "why": "bench"}
+            version = olga.ask("PATCH", "/replicas/idle-1", room)["config_version"]
             for meter, amount in PLENTY.items():
                 limit = {"meter": meter, "amount": amount, "klass": "online", "why": "bench"}
                 version = olga.put(f"/tenants/{tenant}/limits", **limit)["config_version"]

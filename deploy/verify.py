@@ -125,6 +125,19 @@ SECTIONS = {
         1800,
         {"TEST_FAULT_POINTS": "all", "TEST_GARBAGE_CASES": "20000", "TEST_BREAKS": "200"},
     ),
+    "abuse": Section(
+        "Callers at their worst: time of callbacks, files, memory, readers that do not read",
+        (
+            *PYTEST,
+            "tests/gateway/pipeline/test_loop_time.py",
+            "tests/gateway/test_memory_watch.py",
+            "tests/e2e/test_full_gateway.py",
+        ),
+        300,
+    ),
+    "idle": Section(
+        "4,000 streams that wait, through one gateway", ("benchmarks.idle_streams",), 400
+    ),
     "schedulers": _simulated("schedulers of OSDI'24", "arena", "jittered", "bounds"),
     "routing": _simulated("routing, every policy", "routing", "mooncake"),
     "fairness": _simulated("fairness and locality", "groups", "locality", "fairness"),
