@@ -191,8 +191,10 @@ async def measured(place: Installation, streams: int) -> dict[str, float]:
         probes.append(await probed_ms(place))
         await asyncio.sleep(0.02)
     assert await in_flight(place) == opened
+    used_s = cpu_s(pid)
     crowd.leave()
     release_s = await released(place)
+    print(f"releasing them took {cpu_s(pid) - used_s:.1f} s of CPU", flush=True)
     probes.sort()
     figures = (each_kb, probes[int(0.99 * PROBES)], idle_ratio * 100, release_s)
     return dict(zip(GOALS, figures, strict=True))

@@ -129,11 +129,13 @@ SECTIONS = {
         "Callers at their worst: time of callbacks, files, memory, readers that do not read",
         (
             *PYTEST,
+            "tests/config/test_http_protocol.py",
             "tests/gateway/pipeline/test_loop_time.py",
             "tests/gateway/test_memory_watch.py",
             "tests/e2e/test_full_gateway.py",
         ),
         300,
+        {"TEST_HALF_HEADS": "2000"},
     ),
     "idle": Section(
         "4,000 streams that wait, through one gateway", ("benchmarks.idle_streams",), 400

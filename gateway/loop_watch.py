@@ -20,7 +20,7 @@ import structlog
 from gateway.core.clock import Clock
 
 log = structlog.get_logger(__name__)
-BEAT_S: Final = 0.05
+BEAT_S: Final = 0.1
 BLOCKED_S: Final = 0.25
 TELL_EVERY_S: Final = 10.0
 FRAMES: Final = 12  # innermost ones that are logged

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import socket
 import time
 import urllib.error
@@ -127,3 +128,27 @@ def test_callers_that_read_nothing_are_cut_and_their_files_come_back(place: Inst
     print(f"30 callers that read nothing were cut after {took_s:.1f} s")
     assert took_s < FILLED_S + STALL_S + 2.0
     wait_until(lambda: files(place) <= files_before + 2, "their files", 10)
+
+
+@pytest.mark.parametrize("attack", ["8 MB in one line", "50,000 headers"])
+def test_huge_heads_cost_no_memory(place: Installation, attack: str) -> None:
+    """Row 10: five of them, after one that is not counted, add less than 1 MB in all."""
+    line, many = b"X: " + b"a" * 8_000_000, b"\r\n".join(b"X-%d: a" % n for n in range(50_000))
+    head = GET[:-2] + (line if attack.startswith("8") else many) + b"\r\n\r\n"
+    took_s = [answered_after(place, head)]
+    before_bytes = resident_bytes(place)
+    took_s += [answered_after(place, head) for _ in range(5)]
+    more_bytes = resident_bytes(place) - before_bytes
+    print(f"{attack}: refused after {max(took_s):.3f} s at most, {more_bytes / 1e6:+.1f} MB")
+    assert more_bytes < 1_000_000
+
+
+def answered_after(place: Installation, head: bytes) -> float:
+    """Seconds until 431 comes, to a client that reads while it sends."""
+    sent, began_s = 0, time.monotonic()
+    with socket.create_connection(("127.0.0.1", place.port), timeout=5) as client:
+        client.setblocking(False)
+        while not select.select([client], [client], [], 5)[0]:
+            sent += client.send(head[sent : sent + 65536])
+        assert client.recv(12) == b"HTTP/1.1 431"
+    return time.monotonic() - began_s

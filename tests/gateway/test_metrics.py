@@ -15,10 +15,11 @@ from gateway.core.events import (
     Restored,
     SummarySecond,
 )
+from gateway.core.memory_stages import MemoryStages
 from gateway.core.priority import PriorityClass
 from gateway.core.reasons import Outcome, Reason
 from gateway.ledger import LedgerStats
-from gateway.metrics import Metrics
+from gateway.metrics import ConnectionFacts, Metrics
 from tests.gateway.factories import attempt, call_record
 
 
@@ -187,6 +188,7 @@ def test_the_state_of_the_process_is_shown(metrics: Metrics) -> None:
     metrics.on_event(Restored(0.0, "database"))
     metrics.watch_ledger(lambda: LedgerStats(unwritten_records=2, spooled_bytes=99, dropped=5))
     metrics.watch_active_calls(lambda: 17)
+    metrics.watch_connections(lambda: ConnectionFacts(held=8, most=64, pauses=3))
     assert value(metrics, "fairway_events_dropped_total", sink="live") == 1
     assert value(metrics, "fairway_loop_lag_seconds_count") == 1
     assert value(metrics, "fairway_config_version") == 41
@@ -195,6 +197,21 @@ def test_the_state_of_the_process_is_shown(metrics: Metrics) -> None:
     assert value(metrics, "fairway_ledger_dropped_total") == 5
     assert value(metrics, "fairway_ledger_spool_bytes") == 99
     assert value(metrics, "fairway_active_calls") == 17
+    assert value(metrics, "fairway_connections") == 8
+    assert value(metrics, "fairway_connections_limit") == 64
+    assert value(metrics, "fairway_accept_pauses_total") == 3
+
+
+def test_a_loop_that_stood_still_and_memory_that_is_short_are_shown(metrics: Metrics) -> None:
+    """Rows 18, 19"""
+    stages = MemoryStages()
+    metrics.watch_memory(stages)
+    stages.read(0.93)
+    metrics.loop_blocked(0.5)
+    metrics.loop_blocked(2.0)
+    assert value(metrics, "fairway_loop_blocked_seconds_total") == 2.5
+    assert value(metrics, "fairway_memory_stage") == 2
+    assert value(metrics, "fairway_memory_used_ratio") == 0.93
 
 
 def test_a_call_costs_little(metrics: Metrics) -> None:

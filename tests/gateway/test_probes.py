@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -41,3 +42,19 @@ async def test_a_proxy_on_this_machine_does_not_make_its_clients_local() -> None
 async def test_with_a_token_only_its_bearer_does(sent: str, status: int) -> None:
     assert await status_of(ELSEWHERE, BEARER, authorization=f"Bearer {sent}") == status
     assert await status_of(HERE, BEARER) == 403
+
+
+async def test_a_gateway_without_memory_is_not_ready() -> None:
+    """Row 19"""
+    full = [False]
+    probes = Probes(lambda: True, lambda: {"memory": "96 %"}, bytes, full=lambda: full[0])
+    seen = []
+    for full[0] in (False, True):
+        sent: list[dict[str, Any]] = []
+
+        async def send(message: dict[str, Any], sent: list[dict[str, Any]] = sent) -> None:
+            sent.append(message)
+
+        await probes({"path": "/readyz", "headers": [], "client": HERE}, None, send)
+        seen.append((sent[0]["status"], json.loads(sent[1]["body"])["status"]))
+    assert seen == [(200, "degraded"), (503, "full")]
