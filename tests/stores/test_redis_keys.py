@@ -127,3 +127,20 @@ def _instance(error: type[BaseException]) -> BaseException:
 )
 def test_fault_is_named(error: BaseException, kind: FaultKind) -> None:
     assert fault_of(error).kind is kind
+
+
+async def test_many_leases_are_renewed_in_pieces(store: RedisStore, redis_url: str) -> None:
+    """One script for all of them would keep the server, and every reservation, for its length."""
+    calls = tuple(call_id() for _ in range(500))
+    slot = demand("concurrent", 1, 1_000)
+    await asyncio.gather(*(store.reserve(call, (slot,)) for call in calls))
+    await store.renew(calls[:1])  # the server knows the script from here on
+    with redis.Redis.from_url(redis_url) as client:
+        (leases,) = client.keys("*leases")
+        before_s = client.zrange(leases, -1, -1, withscores=True)[0][1]
+        scripts_before = client.info("commandstats")["cmdstat_evalsha"]["calls"]
+        await store.renew(calls)
+        soonest_s = client.zrange(leases, 0, 0, withscores=True)[0][1]
+        scripts = client.info("commandstats")["cmdstat_evalsha"]["calls"] - scripts_before
+    assert scripts == 3
+    assert soonest_s > before_s
