@@ -7,6 +7,7 @@ import os
 import time
 
 import psycopg
+import pytest
 
 from tests.e2e.installation import Installation
 from tests.e2e.load import asked_until, steady_load
