@@ -9,7 +9,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-from redis import exceptions
+import hiredis
+
+from gateway.stores.resp import ServerError
 
 
 class FaultKind(StrEnum):
@@ -30,31 +32,40 @@ class StoreFault(Exception):
         super().__init__(f"{kind}: {detail}")
 
 
-FAULTS: Final[tuple[tuple[type[BaseException], FaultKind], ...]] = (
-    (TimeoutError, FaultKind.TIMEOUT),
-    (exceptions.TimeoutError, FaultKind.TIMEOUT),
-    (exceptions.BusyLoadingError, FaultKind.LOADING),
-    (exceptions.OutOfMemoryError, FaultKind.OUT_OF_MEMORY),
-    (exceptions.ReadOnlyError, FaultKind.READ_ONLY),
-    (exceptions.MasterDownError, FaultKind.MASTER_DOWN),
-    (exceptions.NoScriptError, FaultKind.NO_SCRIPT),
-    (exceptions.ConnectionError, FaultKind.UNREACHABLE),
-    (OSError, FaultKind.UNREACHABLE),
-    (exceptions.ResponseError, FaultKind.REFUSED),
-    (exceptions.RedisError, FaultKind.REFUSED),
+FIRST_WORDS: Final[dict[str, FaultKind]] = {
+    "LOADING": FaultKind.LOADING,
+    "OOM": FaultKind.OUT_OF_MEMORY,
+    "READONLY": FaultKind.READ_ONLY,
+    "MASTERDOWN": FaultKind.MASTER_DOWN,
+    "BUSY": FaultKind.BUSY,
+    "NOSCRIPT": FaultKind.NO_SCRIPT,
+}
+WITHIN: Final[tuple[tuple[str, FaultKind], ...]] = (  # of what older servers say of a script
+    ("OOM command not allowed", FaultKind.OUT_OF_MEMORY),
+    ("-READONLY", FaultKind.READ_ONLY),
+    ("Redis is busy running a script", FaultKind.BUSY),
 )
-FOREIGN: Final = (exceptions.RedisError, OSError, TimeoutError)
+FOREIGN: Final = (ServerError, hiredis.HiredisError, OSError, TimeoutError)
 
 
 def fault_of(error: BaseException) -> StoreFault:
-    """The first entry that fits; BUSY and out-of-memory also hide in plain response errors."""
-    text = str(error)
-    if isinstance(error, exceptions.ResponseError):
-        if text.startswith("BUSY") or "Redis is busy running a script" in text:
-            return StoreFault(FaultKind.BUSY, text)
-        if "OOM command not allowed" in text:
-            return StoreFault(FaultKind.OUT_OF_MEMORY, text)
-    for kind_of_error, kind in FAULTS:
-        if isinstance(error, kind_of_error):
-            return StoreFault(kind, text or type(error).__name__)
-    raise TypeError(f"not a fault of a store: {error!r}") from error
+    text = str(error) or type(error).__name__
+    match error:
+        case ServerError():
+            return StoreFault(_kind_of(text), text)
+        case TimeoutError():
+            return StoreFault(FaultKind.TIMEOUT, text)
+        case OSError():
+            return StoreFault(FaultKind.UNREACHABLE, text)
+        case hiredis.HiredisError():
+            return StoreFault(FaultKind.REFUSED, text)
+        case _:
+            raise TypeError(f"not a fault of a store: {error!r}") from error
+
+
+def _kind_of(text: str) -> FaultKind:
+    known = FIRST_WORDS.get(text.partition(" ")[0])
+    if known is None:
+        found = (kind for words, kind in WITHIN if words in text)
+        known = next(found, FaultKind.REFUSED)
+    return known

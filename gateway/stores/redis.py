@@ -7,14 +7,9 @@ decides what happens then. Leases end ``LEASE_S`` after the last reserve or rene
 
 from __future__ import annotations
 
-import asyncio
 import math
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any
-
-from redis.asyncio import ConnectionPool, Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
 
 from gateway.core.clock import Clock
 from gateway.core.limits.book import LEASE_S, kind_of
@@ -30,10 +25,10 @@ from gateway.core.limits.demands import (
 from gateway.stores import scripts
 from gateway.stores.faults import FOREIGN, fault_of
 from gateway.stores.last_known import LastKnown
-from gateway.stores.scripts import Script, Word
+from gateway.stores.resp import RespClient, Word, address_of
+from gateway.stores.scripts import Script
 
 TIMEOUT_S = 0.2
-CONNECTIONS = 16
 RENEWED_AT_ONCE = 200  # about 1 ms of the server
 REMEMBER_S = 3_600  # how long the id of a settled call is kept
 DAY_S = 86_400
@@ -57,28 +52,14 @@ class RedisStore:
         lease_s: float = LEASE_S,
     ) -> None:
         self._clock = clock
-        self._timeout_s = timeout_s
         self._namespace = namespace
         self._lease_s = lease_s
         self.known = LastKnown()
         self.open: dict[str, tuple[Demand, ...]] = {}
-        # The library's own socket timeout goes through asyncio.wait_for, which loses cancellations
-        # on Python 3.11; ``_bounded`` is the timeout of the whole operation instead.
-        pool: ConnectionPool = ConnectionPool.from_url(
-            url,
-            max_connections=CONNECTIONS,
-            socket_timeout=None,
-            socket_connect_timeout=timeout_s,
-            retry=Retry(NoBackoff(), 0),
-            protocol=2,
-        )
-        # First come, first served: in the library's blocking pool late comers overtake for seconds.
-        self._places = asyncio.Semaphore(CONNECTIONS)
-        self._client: Redis = Redis(connection_pool=pool)
+        self._client = RespClient(address_of(url), timeout_s)
 
     async def aclose(self) -> None:
         await self._client.aclose()
-        await self._client.connection_pool.disconnect()
 
     async def reserve(self, call_id: str, demands: tuple[Demand, ...]) -> Reservation | Refused:
         outcome, states = await self._reserve(call_id, demands, adopt=False)
@@ -151,7 +132,7 @@ class RedisStore:
 
     async def probe(self) -> None:
         """Succeeds only when the server takes writes."""
-        await self._bounded(lambda: self._client.set(f"{self._namespace}:probe", 1, ex=60))
+        await _told(self._client.ask("SET", f"{self._namespace}:probe", 1, "EX", 60))
 
     async def _reserve(
         self, call_id: str, demands: tuple[Demand, ...], *, adopt: bool
@@ -190,14 +171,15 @@ class RedisStore:
         return f"{self._namespace}:{{{tenant}}}:"
 
     async def _run(self, script: Script, keys: list[str], words: list[Word]) -> Any:
-        return await self._bounded(lambda: script.run(self._client, keys, words))
+        return await _told(script.run(self._client, keys, words))
 
-    async def _bounded(self, operation: Callable[[], Awaitable[Any]]) -> Any:
-        try:
-            async with asyncio.timeout(self._timeout_s), self._places:
-                return await operation()
-        except FOREIGN as error:
-            raise fault_of(error) from error
+
+async def _told(answer: Awaitable[Any]) -> Any:
+    """Raises StoreFault."""
+    try:
+        return await answer
+    except FOREIGN as error:
+        raise fault_of(error) from error
 
 
 def tenant_of(demands: Sequence[Demand], charges: Mapping[BucketKey, float]) -> str | None:

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from redis.asyncio import Redis
-from redis.exceptions import NoScriptError
+from gateway.stores.resp import RespClient, ServerError, Word
 
 LUA: Final = Path(__file__).resolve().parent.parent / "lua"
-Word = str | int | float
+UNKNOWN: Final = "NOSCRIPT"
 
 
 class Script:
@@ -22,11 +21,15 @@ class Script:
         self.text = f"{shared}\n{(LUA / f'{name}.lua').read_text(encoding='utf-8')}"
         self.digest = hashlib.sha1(self.text.encode(), usedforsecurity=False).hexdigest()
 
-    async def run(self, client: Redis, keys: Sequence[str], words: Sequence[Word]) -> Any:
+    async def run(self, client: RespClient, keys: Sequence[str], words: Sequence[Word]) -> Any:
+        until_s = client.latest_s
+        arguments = (len(keys), *keys, *words)
         try:
-            return await client.evalsha(self.digest, len(keys), *keys, *words)
-        except NoScriptError:
-            return await client.eval(self.text, len(keys), *keys, *words)
+            return await client.ask("EVALSHA", self.digest, *arguments, until_s=until_s)
+        except ServerError as error:
+            if not str(error).startswith(UNKNOWN):
+                raise
+        return await client.ask("EVAL", self.text, *arguments, until_s=until_s)
 
 
 RESERVE: Final = Script("reserve")

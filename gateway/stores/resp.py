@@ -1,0 +1,218 @@
+"""How do commands reach the Redis server, and which answer belongs to which?
+
+One connection at a time, pipelined: the commands of one turn of the loop leave in one write, and
+answers come back in order. Nothing is retried. A command that has no answer ``timeout_s`` after it
+was asked raises TimeoutError, also while the connection is being made; whether it was carried out
+is then unknown. Its connection is given no more commands (the next one opens another) and is closed
+once those before it are answered or late too.
+
+``ask`` costs a tenth of the library's client, which takes a connection from a pool, a timer, a lock
+and two tasks for each command; addresses and TLS are still read as the library reads them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+import hiredis
+from redis.asyncio.connection import SSLConnection, parse_url
+
+Word = str | int | float
+PORT = 6379
+_packed: Callable[[tuple[Word, ...]], bytes] = cast(Any, hiredis.pack_command)  # its stub errs
+
+
+class ServerError(Exception):
+    """The server's own answer is an error: its words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    host: str
+    port: int
+    path: str = ""  # of a Unix socket, instead of host and port
+    tls: ssl.SSLContext | None = None
+    greeting: tuple[tuple[Word, ...], ...] = ()  # what comes before the first command
+
+
+def address_of(url: str) -> Address:
+    """``redis://``, ``rediss://`` or ``unix://``. Raises ValueError."""
+    known: dict[str, Any] = {**parse_url(url)}
+    known.pop("max_connections", None)
+    encrypted = known.pop("connection_class", None) is SSLConnection
+    greeting: list[tuple[Word, ...]] = []
+    if known.get("password"):
+        user = (known["username"],) if known.get("username") else ()
+        greeting.append(("AUTH", *user, known["password"]))
+    if known.get("db"):
+        greeting.append(("SELECT", int(known["db"])))
+    return Address(
+        known.get("host", "localhost"),
+        known.get("port", PORT),
+        known.get("path", ""),
+        SSLConnection(**known).ssl_context.get() if encrypted else None,
+        tuple(greeting),
+    )
+
+
+class RespClient:
+    """Belongs to one event loop, that of the first ``ask``."""
+
+    def __init__(self, address: Address, timeout_s: float) -> None:
+        self._address = address
+        self._timeout_s = timeout_s
+        self._connections: set[_Connection] = set()
+        self._current: _Connection | None = None
+
+    def ask(self, *words: Word, until_s: float | None = None) -> asyncio.Future[Any]:
+        """The answer. Raises ServerError, OSError, of which TimeoutError means unknown.
+        ``until_s``: on the clock of the loop, at most ``timeout_s`` from now."""
+        current = self._current
+        if current is None or current.retired:
+            current = self._current = _Connection(self._address, self._timeout_s)
+            current.closed = self._connections.discard
+            self._connections.add(current)
+            current.open()
+        return current.ask(_packed(words), until_s or self.latest_s)
+
+    @property
+    def latest_s(self) -> float:
+        """The moment until which a command that is asked now is waited for."""
+        return asyncio.get_running_loop().time() + self._timeout_s
+
+    async def aclose(self) -> None:
+        """What has no answer yet is unknown."""
+        opening = [connection.abort() for connection in tuple(self._connections)]
+        await asyncio.gather(*opening, return_exceptions=True)
+
+
+class _Connection(asyncio.Protocol):
+    def __init__(self, address: Address, timeout_s: float) -> None:
+        self.retired = False
+        self.closed: Any = None
+        self._address = address
+        self._timeout_s = timeout_s
+        self._loop = asyncio.get_running_loop()
+        self._reader = hiredis.Reader(replyError=ServerError)
+        self._transport: asyncio.Transport | None = None
+        self._greeted = False
+        self._unsent: list[bytes] = []
+        self._asked: deque[tuple[float, asyncio.Future[Any]]] = deque()  # until when
+        self._look_s = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._opening: asyncio.Task[None] | None = None
+
+    def open(self) -> None:
+        self._opening = self._loop.create_task(self._open(), name="quota store connection")
+
+    def ask(self, command: bytes, until_s: float) -> asyncio.Future[Any]:
+        answer = self._loop.create_future()
+        self._asked.append((until_s, answer))
+        if self._greeted and not self._unsent:
+            self._loop.call_soon(self._send)
+        self._unsent.append(command)
+        if self._timer is None or until_s < self._look_s:
+            self._look_at(until_s)
+        return answer
+
+    def abort(self) -> asyncio.Task[None]:
+        assert self._opening is not None
+        self._opening.cancel()
+        self._lose(ConnectionAbortedError("closed"))
+        return self._opening
+
+    async def _open(self) -> None:
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                await self._connect()
+                for words in self._address.greeting:
+                    await self._greet(words)
+        except (OSError, ServerError, hiredis.HiredisError) as error:
+            self._lose(error)
+        else:
+            self._greeted = True
+            self._send()
+
+    async def _connect(self) -> None:
+        address = self._address
+        if address.path:
+            await self._loop.create_unix_connection(lambda: self, address.path)
+        else:
+            await self._loop.create_connection(
+                lambda: self, address.host, address.port, ssl=address.tls
+            )
+
+    async def _greet(self, words: tuple[Word, ...]) -> None:
+        """Before everything that was asked meanwhile."""
+        answer = self._loop.create_future()
+        self._asked.appendleft((self._loop.time() + self._timeout_s, answer))
+        assert self._transport is not None
+        self._transport.write(_packed(words))
+        await answer
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        reader, asked = self._reader, self._asked
+        try:
+            reader.feed(data)
+            while (answer := reader.gets()) is not False:
+                _, waiting = asked.popleft()
+                if waiting.done():
+                    continue
+                if isinstance(answer, ServerError):
+                    waiting.set_exception(answer)
+                else:
+                    waiting.set_result(answer)
+        except (hiredis.ProtocolError, IndexError) as error:
+            self._lose(ConnectionError(f"the server does not speak Redis: {error}"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._lose(exc or ConnectionResetError("the server closed the connection"))
+
+    def _send(self) -> None:
+        if self._unsent and self._transport is not None:
+            commands = b"".join(self._unsent)
+            self._unsent.clear()
+            self._transport.write(commands)
+
+    def _look_at(self, until_s: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._look_s = until_s
+        self._timer = self._loop.call_at(until_s, self._look)
+
+    def _look(self) -> None:
+        """One timer for all commands, set to the one that is late first."""
+        self._timer = None
+        now_s = self._loop.time()
+        pending = [(until_s, waiting) for until_s, waiting in self._asked if not waiting.done()]
+        for until_s, waiting in pending:
+            if until_s <= now_s:
+                self.retired = True
+                waiting.set_exception(TimeoutError("the server did not answer in time"))
+        left_s = [until_s for until_s, _ in pending if until_s > now_s]
+        if left_s:
+            self._look_at(min(left_s))
+        elif self.retired:
+            self._lose(TimeoutError("the server did not answer in time"))
+
+    def _lose(self, error: BaseException) -> None:
+        self.retired = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._transport is not None:
+            self._transport.abort()
+        while self._asked:
+            _, waiting = self._asked.popleft()
+            if not waiting.done():
+                waiting.set_exception(error)
+        if self.closed is not None:
+            self.closed(self)
