@@ -3,68 +3,137 @@ them it tells which replica went or came back, and which part is degraded.
 
 Never a prompt, never a key: the message of an error is left out, since a replica's own words may
 repeat what the caller sent; the reason says the same. Durations are seconds.
+
+A call's line is encoded here and handed over as bytes: through the steps that other records take it
+would cost as much as scheduling the call. It looks like theirs.
 """
 
 from __future__ import annotations
 
+import contextlib
+import logging
+import os
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import msgspec
 import structlog
 
 from gateway.core.events import CallEnded, Degraded, Event, ReplicaState, Restored
 from gateway.core.priority import label_of
 from gateway.core.records import CallRecord
 
-log = structlog.get_logger("fairway.call")
+LOGGER = "fairway.call"
 state_log = structlog.get_logger("fairway.state")
 
 
-def on_event(event: Event) -> None:
-    """A sink of the event bus."""
-    match event:
-        case CallEnded(record=record):
-            log.info("call", **line_of(record))
-        case ReplicaState():
-            change = {"pool": event.pool, "replica": event.replica, "state": event.state}
-            state_log.info("replica", **change, why=event.why)
-        case Degraded(part=part, why=why):
-            state_log.warning("degraded", part=part, why=why)
-        case Restored(part=part):
-            state_log.info("restored", part=part)
-        case _:
-            pass
+class CallLine(msgspec.Struct, frozen=True, rename={"klass": "class"}):
+    """In the order of its keys."""
+
+    call_id: str
+    request_id: str
+    tenant: str
+    key_id: str
+    endpoint: str
+    model: str
+    pool: str
+    klass: str
+    stream: bool
+    outcome: str
+    reason: str
+    status: int
+    replica: str
+    attempts: int
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+    reserved_tokens: int
+    estimated: bool
+    charge_microcredits: int
+    queue_s: float | None
+    ttft_s: float | None
+    tpot_s: float | None
+    e2e_s: float | None
+    duration_s: float
+    loop_lag_s: float
+    retry_after_s: float | None
+    retry_count: int
+    batch_id: str
+    line_no: int | None
+    config_version: int
+    degraded: bool
+    timestamp: datetime
+    event: str = "call"
+    logger: str = LOGGER
+    level: str = "info"
 
 
-def line_of(record: CallRecord) -> dict[str, object]:
-    return {
-        "call_id": record.call_id,
-        "request_id": record.request_id,
-        "tenant": record.tenant,
-        "key_id": record.key_id,
-        "endpoint": record.endpoint,
-        "model": record.model,
-        "pool": record.pool,
-        "class": label_of(record.klass),
-        "stream": record.stream,
-        "outcome": str(record.outcome),
-        "reason": str(record.reason or ""),
-        "status": record.status,
-        "replica": record.replica,
-        "attempts": len(record.attempts),
-        "prompt_tokens": record.prompt_tokens,
-        "cached_tokens": record.cached_tokens,
-        "completion_tokens": record.completion_tokens,
-        "reserved_tokens": record.reserved_tokens,
-        "estimated": record.estimated,
-        "charge_microcredits": record.charge_microcredits,
-        "queue_s": record.queue_s,
-        "ttft_s": record.ttft_s,
-        "tpot_s": record.tpot_s,
-        "e2e_s": record.e2e_s,
-        "duration_s": record.duration_s,
-        "loop_lag_s": record.loop_lag_s,
-        "retry_after_s": record.retry_after_s,
-        "retry_count": record.retry_count,
-        "batch_id": record.batch_id,
-        "line_no": record.line_no,
-        "config_version": record.config_version,
-        "degraded": record.degraded,
-    }
+def to_stderr(line: bytes) -> None:
+    """One write, so that no other record comes between. A log that takes nothing ends no call:
+    there is no other place to say it."""
+    with contextlib.suppress(OSError):
+        os.write(sys.stderr.fileno(), line)
+
+
+class CallLog:
+    """``write`` gets whole lines."""
+
+    def __init__(self, write: Callable[[bytes], None] = to_stderr) -> None:
+        self._write = write
+        self._logger = logging.getLogger(LOGGER)
+        self._encoder = msgspec.json.Encoder()
+
+    def on_event(self, event: Event) -> None:
+        """A sink of the event bus."""
+        match event:
+            case CallEnded(record=record):
+                if self._logger.isEnabledFor(logging.INFO):
+                    self._write(self._encoder.encode(line_of(record)) + b"\n")
+            case ReplicaState():
+                change = {"pool": event.pool, "replica": event.replica, "state": event.state}
+                state_log.info("replica", **change, why=event.why)
+            case Degraded(part=part, why=why):
+                state_log.warning("degraded", part=part, why=why)
+            case Restored(part=part):
+                state_log.info("restored", part=part)
+            case _:
+                pass
+
+
+def line_of(record: CallRecord) -> CallLine:
+    return CallLine(
+        record.call_id,
+        record.request_id,
+        record.tenant,
+        record.key_id,
+        record.endpoint,
+        record.model,
+        record.pool,
+        label_of(record.klass),
+        record.stream,
+        record.outcome,
+        record.reason or "",
+        record.status,
+        record.replica,
+        len(record.attempts),
+        record.prompt_tokens,
+        record.cached_tokens,
+        record.completion_tokens,
+        record.reserved_tokens,
+        record.estimated,
+        record.charge_microcredits,
+        record.queue_s,
+        record.ttft_s,
+        record.tpot_s,
+        record.e2e_s,
+        record.duration_s,
+        record.loop_lag_s,
+        record.retry_after_s,
+        record.retry_count,
+        record.batch_id,
+        record.line_no,
+        record.config_version,
+        record.degraded,
+        datetime.now(UTC),
+    )

@@ -14,11 +14,11 @@ from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
 
-from gateway import call_log
 from gateway.active_calls import ActiveCalls
 from gateway.assembly import Collaborators, Gateway
 from gateway.background import Background
 from gateway.bus import EventBus
+from gateway.call_log import CallLog
 from gateway.core.clock import Clock, SystemClock
 from gateway.core.events import BatchSecond, Event
 from gateway.core.limits.demands import QuotaStore
@@ -173,7 +173,7 @@ class Fairway:
         """The ledger first: its record must be kept whatever the others do."""
         self.bus.add_direct("ledger", self.ledger.offer)
         self.bus.add("metrics", self.metrics.on_event)
-        self.bus.add("log", call_log.on_event)
+        self.bus.add("log", CallLog().on_event)
         self.bus.add("summary", self.summary.observe)
         for name, handle in self._sinks.items():
             self.bus.add(name, handle)

@@ -15,7 +15,7 @@ class PriorityClass(IntEnum):
 
     @property
     def label(self) -> str:
-        return self.name.lower()
+        return _LABELS[self]
 
     @classmethod
     def parse(cls, label: str) -> PriorityClass:
@@ -34,8 +34,9 @@ UNCLASSIFIED = "unclassified"  # of a call that was refused before its class was
 
 
 def label_of(klass: int | None) -> str:
-    return UNCLASSIFIED if klass is None else PriorityClass(klass).label
+    return UNCLASSIFIED if klass is None else _LABELS[klass]
 
 
 CLASSES = tuple(PriorityClass)  # highest first; quicker to go through than the enum
+_LABELS = tuple(member.name.lower() for member in PriorityClass)
 _BY_LABEL = {member.label: member for member in PriorityClass}
