@@ -25,11 +25,17 @@ from gateway.core.limits.demands import (
     StoreUnavailable,
 )
 from gateway.core.limits.limit import CREDIT, METER_NAMED
-from gateway.core.limits.plan import Payer, Place, actual_for, demands_for
+from gateway.core.limits.plan import Payer, Place, Plan, actual_for
+from gateway.core.priority import PriorityClass
 from gateway.core.reasons import Reason
 from gateway.pipeline.call import Call, Order
+from gateway.snapshot.values import PoolValue
+from tenants.snapshot import KeyValue, TenantValue
 
 QUOTA_UNAVAILABLE_RETRY_S = 2.0
+MOST_PLANS = 10_000
+PlanKey = tuple[str, str, str, PriorityClass]
+Owners = tuple[TenantValue, KeyValue, PoolValue]
 
 
 class Admission:
@@ -37,11 +43,12 @@ class Admission:
         self._store = store
         self._active = active
         self._background = background
+        self._plans = Plans()
 
     @asynccontextmanager
     async def admitted(self, call: Call) -> AsyncIterator[None]:
         """Raises Rejected: a limit, CANNOT_FIT, QUOTA_UNAVAILABLE, GATEWAY_FULL."""
-        demands = _demands(call)
+        demands = self._demands(call)
         try:
             await reserve(self._store, call, demands)
             call.active = self._active.open(_opening(call, demands))
@@ -55,6 +62,10 @@ class Admission:
             call.broke_off()
             self._settle(call, demands)
 
+    def _demands(self, call: Call) -> tuple[Demand, ...]:
+        plan = self._plans.of(call.placed)
+        return plan.demands(call.placed.count.size, wall_s=call.arrived_at)
+
     def _settle(self, call: Call, demands: tuple[Demand, ...]) -> None:
         """Also for a call whose reservation failed half-way: settling what never was is
         harmless."""
@@ -62,6 +73,41 @@ class Admission:
         usage = call.charged_usage()
         actual = None if usage is None else _charges(order, call.priced(usage), demands)
         self._background.spawn(f"settle {call.call_id}", self._store.settle(call.call_id, actual))
+
+
+class Plans:
+    """Which limits bind a tenant's key in a pool and class: found once per configuration, known by
+    the very objects of the snapshot."""
+
+    def __init__(self) -> None:
+        self._plans: dict[PlanKey, tuple[Owners, Plan]] = {}
+
+    def of(self, order: Order) -> Plan:
+        principal, route = order.principal, order.route
+        tenant, key, pool = principal.tenant, principal.key, route.pool
+        known = self._plans.get((tenant.slug, key.key_id, pool.slug, route.klass))
+        if known is not None:
+            owners, plan = known
+            if owners[0] is tenant and owners[1] is key and owners[2] is pool:
+                return plan
+        if len(self._plans) >= MOST_PLANS:
+            self._plans.clear()
+        plan = Plan(_payer(order), Place(pool.slug, route.klass))
+        self._plans[tenant.slug, key.key_id, pool.slug, route.klass] = (tenant, key, pool), plan
+        return plan
+
+
+def _payer(order: Order) -> Payer:
+    tenant, key, prices = order.principal.tenant, order.principal.key, order.route.pool.prices
+    return Payer(
+        tenant.slug,
+        key.key_id,
+        tenant.limits,
+        key.limits,
+        tenant.credit_limit_microcredits,
+        prices,
+        tenant.over_limit == "stop",
+    )
 
 
 async def reserve(store: QuotaStore, call: Call, demands: tuple[Demand, ...]) -> None:
@@ -102,22 +148,6 @@ def refusal(refused: Refused) -> LimitExceeded:
 
 def _seconds(wait_s: float) -> str:
     return f"{max(0.1, wait_s):.1f} s" if wait_s < 9.95 else f"{wait_s:,.0f} s"
-
-
-def _demands(call: Call) -> tuple[Demand, ...]:
-    order = call.placed
-    tenant, key, route = order.principal.tenant, order.principal.key, order.route
-    payer = Payer(
-        tenant.slug,
-        key.key_id,
-        tenant.limits,
-        key.limits,
-        tenant.credit_limit_microcredits,
-        route.pool.prices,
-        tenant.over_limit == "stop",
-    )
-    place = Place(route.pool.slug, route.klass)
-    return demands_for(payer, place, order.count.size, wall_s=call.arrived_at)
 
 
 def _opening(call: Call, demands: tuple[Demand, ...]) -> Opening:

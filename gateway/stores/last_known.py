@@ -8,21 +8,23 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from gateway.core.limits.book import kind_of
-from gateway.core.limits.demands import BucketKey, BucketState, Kind
+from gateway.core.limits.demands import BucketKey, BucketState
+from gateway.core.limits.limit import RATE_METERS
 
 CAPACITY = 50_000
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(NamedTuple):
     """``used`` of a rate bucket is its level, reservations included."""
 
     used: float
     held: float
     at_s: float
+
+
+NEVER = Seen(0.0, 0.0, 0.0)
 
 
 class LastKnown:
@@ -32,7 +34,7 @@ class LastKnown:
 
     def note(self, states: Iterable[BucketState], now_s: float) -> None:
         for state in states:
-            level = state.used + state.held if kind_of(state.key) is Kind.RATE else state.used
+            level = state.used + state.held if state.key.meter in RATE_METERS else state.used
             self._put(state.key, Seen(level, state.held, now_s))
 
     def raise_to(self, key: BucketKey, used: float, now_s: float) -> None:
@@ -40,7 +42,7 @@ class LastKnown:
         self._put(key, Seen(max(seen.used, used), seen.held, now_s))
 
     def get(self, key: BucketKey) -> Seen:
-        return self._seen.get(key) or Seen(0.0, 0.0, 0.0)
+        return self._seen.get(key, NEVER)
 
     def _put(self, key: BucketKey, seen: Seen) -> None:
         self._seen[key] = seen

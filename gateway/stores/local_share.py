@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+import msgspec
+
 from gateway.core.limits.book import BucketBook
 from gateway.core.limits.bucket import drained
 from gateway.core.limits.demands import (
@@ -75,4 +77,6 @@ class LocalShare:
         if demand.key not in self._seeded:
             self._seeded.add(demand.key)
             self._book.seed(demand.key, used, now_s)
-        return replace(demand, capacity=capacity, amount=min(demand.amount, capacity))
+        return msgspec.structs.replace(
+            demand, capacity=capacity, amount=min(demand.amount, capacity)
+        )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from gateway.core.clock import Clock
 from gateway.core.limits.book import LEASE_S, kind_of
@@ -21,10 +21,11 @@ from gateway.core.limits.demands import (
     Kind,
     Refused,
     Reservation,
+    tenant_of_owner,
 )
 from gateway.stores import scripts
 from gateway.stores.faults import FOREIGN, fault_of
-from gateway.stores.last_known import LastKnown
+from gateway.stores.last_known import CAPACITY, LastKnown
 from gateway.stores.resp import RespClient, Word, address_of
 from gateway.stores.scripts import Script
 
@@ -32,10 +33,20 @@ TIMEOUT_S = 0.2
 RENEWED_AT_ONCE = 200  # about 1 ms of the server
 REMEMBER_S = 3_600  # how long the id of a settled call is kept
 DAY_S = 86_400
-LETTER = {Kind.RATE: "R", Kind.BUDGET: "B", Kind.LEVEL: "L"}
+BUDGET = "B"
+LETTER = {Kind.RATE: "R", Kind.BUDGET: BUDGET, Kind.LEVEL: "L"}
 FOR_EVER = 0
 LIVES_S = {"day": 2 * DAY_S, "month": 33 * DAY_S, "credit": FOR_EVER}
 DOES_NOT_FIT, HELD, SETTLED_BEFORE = 0, 1, 2  # outcomes of reserve.lua
+
+
+class _Name(NamedTuple):
+    """What the scripts call a bucket."""
+
+    text: str
+    bucket: str  # the key of its hash
+    letter: str
+    lives_s: int
 
 
 class RedisStore:
@@ -56,6 +67,7 @@ class RedisStore:
         self._lease_s = lease_s
         self.known = LastKnown()
         self.open: dict[str, tuple[Demand, ...]] = {}
+        self._names: dict[BucketKey, _Name] = {}
         self._client = RespClient(address_of(url), timeout_s)
 
     async def aclose(self) -> None:
@@ -84,12 +96,19 @@ class RedisStore:
         self, tenant: str, call_id: str, charges: Mapping[BucketKey, float]
     ) -> None:
         prefix = self._prefix(tenant)
-        keys = [f"{prefix}leases", f"{prefix}call:{call_id}", *(f"{prefix}b:{k}" for k in charges)]
+        keys = [f"{prefix}leases", f"{prefix}call:{call_id}"]
         words: list[Word] = [prefix, call_id, REMEMBER_S]
+        budgets = False
         for key, amount in charges.items():
-            least, lives_s = self.known.get(key).used, LIVES_S.get(key.meter, DAY_S)
-            words += [LETTER[kind_of(key)], amount, least, lives_s]
+            name = self._named(key)
+            keys.append(name.bucket)
+            words += (name.letter, amount, self.known.get(key).used, name.lives_s)
+            budgets = budgets or name.letter == BUDGET
         used = await self._run(scripts.SETTLE, keys, words)
+        if budgets:
+            self._raise_known(charges, used)
+
+    def _raise_known(self, charges: Mapping[BucketKey, float], used: Sequence[bytes]) -> None:
         now_s = self._clock.monotonic()
         for key, total in zip(charges, used, strict=False):  # none: settled before
             if kind_of(key) is Kind.BUDGET:
@@ -141,15 +160,13 @@ class RedisStore:
         if tenant is None:
             return SETTLED_BEFORE, ()
         prefix = self._prefix(tenant)
-        keys = [
-            f"{prefix}leases",
-            f"{prefix}call:{call_id}",
-            *(f"{prefix}b:{d.key}" for d in demands),
-        ]
+        keys = [f"{prefix}leases", f"{prefix}call:{call_id}"]
         words: list[Word] = [prefix, call_id, self._lease_s, REMEMBER_S, int(adopt)]
         for d in demands:
-            words += [LETTER[d.kind], str(d.key), d.capacity, d.amount, d.window_s]
-            words += [self.known.get(d.key).used, _lives_s(d)]
+            name = self._named(d.key)
+            keys.append(name.bucket)
+            words += (name.letter, name.text, d.capacity, d.amount, d.window_s)
+            words += (self.known.get(d.key).used, _lives_s(d))
         outcome, numbers = await self._run(scripts.RESERVE, keys, words)
         states = self._states(demands, numbers)
         self.known.note(states, self._clock.monotonic())
@@ -158,14 +175,23 @@ class RedisStore:
     def _states(
         self, demands: tuple[Demand, ...], numbers: Sequence[bytes]
     ) -> tuple[BucketState, ...]:
-        pairs = zip(demands, numbers[::2], numbers[1::2], strict=True)
-        return tuple(
-            state_of(d.key, d, self._at_least(d, float(used)), float(held))
-            for d, used, held in pairs
-        )
+        states = []
+        for number, demand in enumerate(demands):
+            used, held = float(numbers[2 * number]), float(numbers[2 * number + 1])
+            if demand.kind is Kind.BUDGET:
+                used = max(used, self.known.get(demand.key).used)
+            states.append(state_of(demand.key, demand, used, held))
+        return tuple(states)
 
-    def _at_least(self, demand: Demand, used: float) -> float:
-        return max(used, self.known.get(demand.key).used) if demand.kind is Kind.BUDGET else used
+    def _named(self, key: BucketKey) -> _Name:
+        name = self._names.get(key)
+        if name is None:
+            if len(self._names) >= CAPACITY:
+                self._names.clear()
+            bucket = f"{self._prefix(key.tenant)}b:{key}"
+            lives_s = LIVES_S.get(key.meter, DAY_S)
+            name = self._names[key] = _Name(str(key), bucket, LETTER[kind_of(key)], lives_s)
+        return name
 
     def _prefix(self, tenant: str) -> str:
         return f"{self._namespace}:{{{tenant}}}:"
@@ -184,7 +210,8 @@ async def _told(answer: Awaitable[Any]) -> Any:
 
 def tenant_of(demands: Sequence[Demand], charges: Mapping[BucketKey, float]) -> str | None:
     """Whose buckets these are: all of one tenant."""
-    tenants = {demand.key.tenant for demand in demands} | {key.tenant for key in charges}
+    owners = {demand.key.owner for demand in demands} | {key.owner for key in charges}
+    tenants = {tenant_of_owner(owner) for owner in owners}
     assert len(tenants) <= 1, f"one call, several tenants: {sorted(tenants)}"
     return next(iter(tenants), None)
 

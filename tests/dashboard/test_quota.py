@@ -6,6 +6,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 from asgiref.sync import async_to_sync
 
@@ -62,7 +63,9 @@ def test_what_is_only_held_is_told_as_in_use(shown: dict[str, Any]) -> None:
 
 
 def test_above_eighty_percent_is_marked(shown: dict[str, Any]) -> None:
-    near = replace(shown["concurrent"], state=replace(shown["concurrent"].state, held=32.0))
+    near = replace(
+        shown["concurrent"], state=msgspec.structs.replace(shown["concurrent"].state, held=32.0)
+    )
     assert near.is_near
     assert not shown["concurrent"].is_near
 

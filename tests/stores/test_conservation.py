@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import copy
 import itertools
-from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 import redis
 from hypothesis import HealthCheck, settings
@@ -88,7 +88,9 @@ class Conservation(RuleBasedStateMachine):
     @rule(entry=calls)
     def reserve_again(self, entry: Entry) -> None:
         call, demands = entry
-        demands = tuple(replace(d, capacity=self.capacity[d.key.meter]) for d in demands)
+        demands = tuple(
+            msgspec.structs.replace(d, capacity=self.capacity[d.key.meter]) for d in demands
+        )
         expected = self.model.reserve(call, demands, self.now_s)
         assert self.store_reserve(call, demands) == expected
 

@@ -10,6 +10,8 @@ Kinds:
           estimate error). Used for day, month and credit.
   LEVEL   what is held now: concurrent calls, enqueued tokens; released at settle, expires with
           its lease.
+
+Keys, demands and states are msgspec structs because several of each are made per call.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
+
+import msgspec
 
 from gateway.core.reasons import Reason
 
@@ -28,8 +32,7 @@ class Kind(StrEnum):
     LEVEL = "level"
 
 
-@dataclass(frozen=True, slots=True)
-class BucketKey:
+class BucketKey(msgspec.Struct, frozen=True, gc=False):
     """Names one bucket. ``owner`` is ``org:<slug>`` or ``key:<slug>/<id>``; ``pool`` and ``klass``
     may be ``*``; ``period`` is ``2026-11-30`` for days, ``2026-11`` for months, else empty."""
 
@@ -42,14 +45,17 @@ class BucketKey:
     @property
     def tenant(self) -> str:
         """The slug whose buckets are changed in one atomic step."""
-        return self.owner.partition(":")[2].partition("/")[0]
+        return tenant_of_owner(self.owner)
 
     def __str__(self) -> str:
         return f"{self.owner}|{self.pool}|{self.klass}|{self.meter}|{self.period}"
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
+def tenant_of_owner(owner: str) -> str:
+    return owner.partition(":")[2].partition("/")[0]
+
+
+class Demand(msgspec.Struct, frozen=True, gc=False):
     """``amount`` <= ``capacity`` always (the caller has refused what can never fit)."""
 
     key: BucketKey
@@ -62,8 +68,7 @@ class Demand:
     fails_closed: bool = True  # BUDGET: refuses while the shared store is lost, else a local share
 
 
-@dataclass(frozen=True, slots=True)
-class BucketState:
+class BucketState(msgspec.Struct, frozen=True, gc=False):
     """One bucket after the step, for headers and pages."""
 
     key: BucketKey

@@ -93,20 +93,38 @@ class Place:
     klass: PriorityClass
 
 
-def demands_for(payer: Payer, place: Place, size: CallSize, *, wall_s: float) -> tuple[Demand, ...]:
-    """Raises Rejected(CANNOT_FIT), or LimitExceeded for a limit that is closed (below one unit)."""
-    demands: dict[BucketKey, Demand] = {}
-    for owner, limit in _limits(payer):
-        if limit.covers(place.pool, place.klass):
+class Plan:
+    """The limits that bind calls of one payer at one place: found once, asked for every call."""
+
+    def __init__(self, payer: Payer, place: Place) -> None:
+        self._payer = payer
+        self._credit_key = BucketKey(f"org:{payer.tenant}", "credit")
+        self._binding = tuple(
+            _binding(owner, limit)
+            for owner, limit in _limits(payer)
+            if limit.covers(place.pool, place.klass)
+        )
+
+    def demands(self, size: CallSize, *, wall_s: float) -> tuple[Demand, ...]:
+        """Raises Rejected(CANNOT_FIT), or LimitExceeded for a limit that is closed (below one
+        unit)."""
+        payer = self._payer
+        demands: dict[BucketKey, Demand] = {}
+        for binding in self._binding:
             closed = payer.budgets_fail_closed
-            demand = _demand(owner, limit, size, wall_s=wall_s, fails_closed=closed)
+            demand = _demand(binding, size, wall_s=wall_s, fails_closed=closed)
             known = demands.get(demand.key)
             if known is None or demand.capacity < known.capacity:
                 demands[demand.key] = demand
-    if payer.credit_limit_microcredits is not None:
-        credit = _credit(payer, payer.credit_limit_microcredits, size)
-        demands[credit.key] = credit
-    return tuple(demands.values())
+        if payer.credit_limit_microcredits is not None:
+            credit = _credit(payer, payer.credit_limit_microcredits, size, self._credit_key)
+            demands[credit.key] = credit
+        return tuple(demands.values())
+
+
+def demands_for(payer: Payer, place: Place, size: CallSize, *, wall_s: float) -> tuple[Demand, ...]:
+    """Of one call alone; raises what ``Plan.demands`` raises."""
+    return Plan(payer, place).demands(size, wall_s=wall_s)
 
 
 def actual_for(
@@ -139,35 +157,58 @@ def _limits(payer: Payer) -> Iterator[tuple[str, Limit]]:
         yield f"key:{payer.tenant}/{payer.key_id}", limit
 
 
-def _demand(
-    owner: str, limit: Limit, size: CallSize, *, wall_s: float, fails_closed: bool
-) -> Demand:
-    meter = METER_NAMED[limit.meter]
-    period = PERIODS[limit.meter](wall_s) if limit.meter in PERIODS else None
-    key = BucketKey(owner, limit.meter, limit.pool, limit.klass, period.name if period else "")
-    _refuse_closed(key, meter, min(limit.amount, limit.capacity))
-    _refuse_unfit(meter, _least(limit.meter, size), limit.capacity)
+@dataclass(frozen=True, slots=True)
+class _Binding:
+    """One limit of one owner. ``key``: its bucket; of a meter with periods, before one is named."""
+
+    limit: Limit
+    meter: Meter
+    key: BucketKey
+    capacity: float
+    least_capacity: float
+    window_s: float
+
+
+def _binding(owner: str, limit: Limit) -> _Binding:
+    key = BucketKey(owner, limit.meter, limit.pool, limit.klass)
+    least = min(limit.amount, limit.capacity)
+    window_s = MINUTE_S * limit.capacity / limit.amount if limit.amount else MINUTE_S
+    return _Binding(limit, METER_NAMED[limit.meter], key, limit.capacity, least, window_s)
+
+
+def _demand(binding: _Binding, size: CallSize, *, wall_s: float, fails_closed: bool) -> Demand:
+    limit, meter, key, capacity = binding.limit, binding.meter, binding.key, binding.capacity
+    resets_in_s = MINUTE_S
+    if limit.meter in PERIODS:
+        period = PERIODS[limit.meter](wall_s)
+        key = BucketKey(key.owner, key.meter, key.pool, key.klass, period.name)
+        resets_in_s = period.ends_in_s
+    if binding.least_capacity < 1:
+        raise _closed(key, meter)
+    if (least := _least(limit.meter, size)) > capacity:
+        raise _unfit(meter, least, capacity)
     return Demand(
         key,
         meter.kind,
         meter.reason,
-        limit.capacity,
-        min(_wanted(limit, size), limit.capacity),
-        window_s=MINUTE_S * limit.capacity / limit.amount,
-        resets_in_s=period.ends_in_s if period else MINUTE_S,
-        fails_closed=fails_closed,
+        capacity,
+        min(_wanted(limit, size), capacity),
+        binding.window_s,
+        resets_in_s,
+        fails_closed,
     )
 
 
-def _credit(payer: Payer, capacity: int, size: CallSize) -> Demand:
-    key = BucketKey(f"org:{payer.tenant}", "credit")
-    _refuse_closed(key, CREDIT, capacity)
+def _credit(payer: Payer, capacity: int, size: CallSize, key: BucketKey) -> Demand:
+    if capacity < 1:
+        raise _closed(key, CREDIT)
     tokens_for_capacity = capacity * 1e6 / max(payer.prices.output_per_mtok, 1)
     worst = price_microcredits(
         payer.prices, size.worst_input, 0, size.worst_output(tokens_for_capacity)
     )
     least = price_microcredits(payer.prices, 0, 0, size.output_cap_tokens or 0)
-    _refuse_unfit(CREDIT, least, capacity)
+    if least > capacity:
+        raise _unfit(CREDIT, least, capacity)
     return Demand(
         key,
         CREDIT.kind,
@@ -206,18 +247,15 @@ def _least(meter: str, size: CallSize) -> float:
             return max(size.least_input, cap)
 
 
-def _refuse_unfit(meter: Meter, least: float, capacity: float) -> None:
-    if least > capacity:
-        raise Rejected(
-            Reason.CANNOT_FIT,
-            f"The call needs at least {least:.0f} {meter.unit}; the limit is {capacity:.0f}.",
-        )
+def _unfit(meter: Meter, least: float, capacity: float) -> Rejected:
+    return Rejected(
+        Reason.CANNOT_FIT,
+        f"The call needs at least {least:.0f} {meter.unit}; the limit is {capacity:.0f}.",
+    )
 
 
-def _refuse_closed(key: BucketKey, meter: Meter, capacity: float) -> None:
-    if capacity >= 1:
-        return
-    raise LimitExceeded(
+def _closed(key: BucketKey, meter: Meter) -> LimitExceeded:
+    return LimitExceeded(
         meter.reason,
         f"The limit of {meter.unit} is zero.",
         bucket=str(key),
