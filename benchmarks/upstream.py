@@ -15,7 +15,7 @@ import time
 
 import uvloop
 
-from gateway.replicas.aiohttp_upstream import AiohttpUpstream
+from gateway.replicas.http_upstream import HttpUpstream
 from gateway.replicas.upstream import AttemptTimeouts, ReplicaTarget
 
 PATH = "/v1/chat/completions"
@@ -24,7 +24,7 @@ BODY = b"""{"model":"sim","messages":[{"role":"user","content":"%d hello"}],
 "max_tokens":%d,"ignore_eos":true,"stream":true}"""
 
 
-async def read(upstream: AiohttpUpstream, target: ReplicaTarget, number: int) -> int:
+async def read(upstream: HttpUpstream, target: ReplicaTarget, number: int) -> int:
     """Reads one stream to its end; returns the number of chunks."""
     body = BODY % (number, TOKENS)
     async with upstream.stream(target, PATH, body, {}, AttemptTimeouts()) as stream:
@@ -33,7 +33,7 @@ async def read(upstream: AiohttpUpstream, target: ReplicaTarget, number: int) ->
 
 async def measure(url: str, streams: int) -> float:
     """Microseconds of CPU per chunk."""
-    upstream = AiohttpUpstream(("127.0.0.0/8",))
+    upstream = HttpUpstream(("127.0.0.0/8",))
     target = ReplicaTarget("r1", "pool", "simulated", url)
     await read(upstream, target, 0)
     began_s = time.process_time()

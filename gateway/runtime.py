@@ -37,7 +37,7 @@ from gateway.orphans import settle_orphans
 from gateway.probes import Probes
 from gateway.process_memory import ProcessMemory, give_back
 from gateway.replicas.adapters import load_plugins
-from gateway.replicas.aiohttp_upstream import AiohttpUpstream
+from gateway.replicas.http_upstream import HttpUpstream
 from gateway.seeding import seed_budgets
 from gateway.settings import GatewaySettings
 from gateway.snapshot.build import build
@@ -125,7 +125,7 @@ class Fairway:
         await seed_budgets(store, self.snapshots.current, self.clock.wall())
         self.ledger.start()
         await settle_orphans(self.active.path, self.ledger, self.store, self.snapshots.current)
-        transport = AiohttpUpstream(self.settings.replica_networks)
+        transport = HttpUpstream(self.settings.replica_networks)
         self._stack.push_async_callback(transport.close)
         self.gateway = Gateway(
             Collaborators(

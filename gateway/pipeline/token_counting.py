@@ -50,7 +50,7 @@ _WRONG = RELAYED - {404}  # the request itself; a replica that lacks the path an
 
 
 class Asker(Protocol):
-    """What of ``AiohttpUpstream`` is used here. Raises UpstreamError."""
+    """What of ``HttpUpstream`` is used here. Raises UpstreamError."""
 
     async def post(
         self, target: ReplicaTarget, path: str, body: bytes, *, timeout_s: float, max_bytes: int

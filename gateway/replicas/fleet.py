@@ -33,7 +33,7 @@ class UnknownReplica(LookupError):
 
 
 class Fleet:
-    """``forget`` closes the connections of a removed replica (``AiohttpUpstream.forget``)."""
+    """``forget`` closes the connections of a removed replica (``HttpUpstream.forget``)."""
 
     def __init__(
         self,

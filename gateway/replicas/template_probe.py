@@ -23,7 +23,7 @@ MOST_BYTES = 1024 * 1024
 
 
 class Renderer(Protocol):
-    """What of ``AiohttpUpstream`` is used here. Raises UpstreamError."""
+    """What of ``HttpUpstream`` is used here. Raises UpstreamError."""
 
     async def post(
         self, target: ReplicaTarget, path: str, body: bytes, *, timeout_s: float, max_bytes: int

@@ -1,5 +1,5 @@
 """What does a replica's failure mean for the call and for the replica? One table for statuses, one
-for what aiohttp and the operating system raise.
+for what the parser of HTTP and the operating system raise.
 
 Texts of a replica are untrusted: no message here quotes them. The body of an error travels in
 ``upstream_body``: of a refusal (400, 404, 413, 422) the dialect may relay it, of the others an
@@ -13,12 +13,10 @@ from __future__ import annotations
 
 import errno
 import json
-import socket
-import ssl
 from collections.abc import Mapping
 from enum import StrEnum
 
-import aiohttp
+from httptools import HttpParserError, HttpParserUpgrade
 
 from gateway.core.errors import ConnectionLost, ReplicaFull, ReplicaUnreachable, UpstreamError
 from gateway.core.reasons import Reason
@@ -29,7 +27,8 @@ FULL_HINT_S = (1.0, 2.0)  # shortest and longest time a full replica is spared
 
 
 class Phase(StrEnum):
-    HEADERS = "headers"  # from the start of the attempt to the end of the response headers
+    CONNECT = "connect"  # nothing was sent
+    HEADERS = "headers"  # from the first byte that is sent to the end of the response headers
     BODY = "body"
 
 
@@ -90,8 +89,7 @@ def error_for_exception(error: BaseException, phase: Phase) -> UpstreamError:
     TypeError."""
     if lacks_a_file(error):
         return UpstreamError(Reason.GATEWAY_FULL, retryable=False, blames_replica=False)
-    table = _HEADERS if phase is Phase.HEADERS else _BODY
-    for foreign, (leaf, reason, message) in table.items():
+    for foreign, (leaf, reason, message) in _TABLES[phase].items():
         if isinstance(error, foreign):
             return leaf(reason, message)
     raise TypeError(f"no upstream error is defined for {type(error).__name__}")
@@ -136,35 +134,31 @@ _GARBLED: _Row = (UpstreamError, Reason.UPSTREAM_ERROR, "The replica's answer is
 _LATE: _Row = (UpstreamError, Reason.UPSTREAM_TIMEOUT, "The replica did not answer in time.")
 _STALLED: _Row = (UpstreamError, Reason.STREAM_STALLED, "The replica stopped sending.")
 
-# The first row that matches decides, so narrower types stand above wider ones.
+# The first row that matches decides, so narrower types stand above wider ones. OSError is also what
+# TimeoutError, ssl.SSLError and socket.gaierror are.
 _HEADERS: dict[type[BaseException], _Row] = {
-    aiohttp.ConnectionTimeoutError: _UNREACHABLE,
-    aiohttp.ClientConnectorError: _UNREACHABLE,
-    aiohttp.InvalidURL: _UNREACHABLE,
-    ssl.SSLError: _UNREACHABLE,
-    socket.gaierror: _UNREACHABLE,
-    ConnectionRefusedError: _UNREACHABLE,
-    aiohttp.ClientConnectionResetError: _LOST,
-    aiohttp.ClientResponseError: _GARBLED,
-    aiohttp.http.HttpProcessingError: _GARBLED,
     TimeoutError: _LATE,
-    aiohttp.ClientError: _LOST,
-    aiohttp.EofStream: _LOST,
+    ConnectionRefusedError: _UNREACHABLE,
+    HttpParserError: _GARBLED,
+    HttpParserUpgrade: _GARBLED,
     OSError: _LOST,
     ValueError: _GARBLED,
 }
 _BODY: dict[type[BaseException], _Row] = {
     TimeoutError: _STALLED,
-    aiohttp.ClientError: _CUT,
-    aiohttp.http.HttpProcessingError: _CUT,
-    aiohttp.EofStream: _CUT,
+    HttpParserError: _CUT,
+    HttpParserUpgrade: _CUT,
     OSError: _CUT,
     ValueError: _CUT,
 }
 FOREIGN: tuple[type[BaseException], ...] = (
-    aiohttp.ClientError,
-    aiohttp.http.HttpProcessingError,
-    aiohttp.EofStream,
-    OSError,  # TimeoutError, ssl.SSLError and socket.gaierror are OSErrors
+    HttpParserError,
+    HttpParserUpgrade,
+    OSError,
     ValueError,
 )
+_TABLES: dict[Phase, dict[type[BaseException], _Row]] = {
+    Phase.CONNECT: dict.fromkeys(FOREIGN, _UNREACHABLE),
+    Phase.HEADERS: _HEADERS,
+    Phase.BODY: _BODY,
+}

@@ -16,7 +16,7 @@ from gateway.core.errors import ConnectionLost, UpstreamError
 from gateway.core.reasons import Reason
 from gateway.replicas import telemetry
 from gateway.replicas.adapters import ADAPTERS, Adapter, StartedAt
-from gateway.replicas.aiohttp_upstream import AiohttpUpstream
+from gateway.replicas.http_upstream import HttpUpstream
 from gateway.replicas.simulated_server import SimulatedReplica
 from gateway.replicas.simulated_server import running as simulated
 from gateway.replicas.upstream import ReplicaTarget
@@ -46,7 +46,7 @@ LONG = "the quick brown fox and the lazy dog " * 40
 class Subject:
     target: ReplicaTarget
     adapter: Adapter
-    upstream: AiohttpUpstream
+    upstream: HttpUpstream
 
     async def chat(self, text: str = "hello world", max_tokens: int = 8, **fields: object) -> bytes:
         body = chat_body(text, max_tokens, ignore_eos=True, **fields)
@@ -60,14 +60,12 @@ class Subject:
         return telemetry.read(page.body, self.adapter.metrics, slug="r1", at_s=0.0).running
 
 
-def subject(url: str, kind: str, upstream: AiohttpUpstream) -> Subject:
+def subject(url: str, kind: str, upstream: HttpUpstream) -> Subject:
     return Subject(target(url, kind=kind), ADAPTERS[kind], upstream)
 
 
 @pytest.fixture(params=["fake", *BOTH])
-async def replica(
-    request: pytest.FixtureRequest, upstream: AiohttpUpstream
-) -> AsyncIterator[Subject]:
+async def replica(request: pytest.FixtureRequest, upstream: HttpUpstream) -> AsyncIterator[Subject]:
     if request.param == "fake":
         async with scripted(FakeModel()) as fake:
             fake.routes["/v1/models"] = MODELS
@@ -177,7 +175,7 @@ def test_resumable_streams_cannot_be_asked_for() -> None:
 
 @pytest.mark.parametrize("kind", ["simulated", "llamacpp"])
 async def test_headers_say_started_only_where_the_adapter_says_so(
-    kind: str, upstream: AiohttpUpstream, request: pytest.FixtureRequest
+    kind: str, upstream: HttpUpstream, request: pytest.FixtureRequest
 ) -> None:
     """With one slot, the second call's headers come at once or only after the first call."""
     if kind == "simulated":
@@ -190,7 +188,7 @@ async def test_headers_say_started_only_where_the_adapter_says_so(
     assert started is (ADAPTERS[kind].started_at is StartedAt.FIRST_EVENT)
 
 
-async def _second_headers_before_first_ends(url: str, kind: str, upstream: AiohttpUpstream) -> bool:
+async def _second_headers_before_first_ends(url: str, kind: str, upstream: HttpUpstream) -> bool:
     to = target(url, kind=kind)
     long, short = (chat_body("x", count, ignore_eos=True) for count in (300, 1))
     async with upstream.stream(to, CHAT, long, {}, SHORT) as first:
@@ -210,7 +208,7 @@ async def _second_headers_before_first_ends(url: str, kind: str, upstream: Aioht
 
 
 async def test_llamacpp_counts_every_token_in_the_stream(
-    upstream: AiohttpUpstream, llama_server: LlamaServer
+    upstream: HttpUpstream, llama_server: LlamaServer
 ) -> None:
     one = subject(llama_server.url, "llamacpp", upstream)
     extras: dict[str, Any] = dict(one.adapter.body_extras)
@@ -219,9 +217,7 @@ async def test_llamacpp_counts_every_token_in_the_stream(
     assert counts[:6] == [1, 2, 3, 4, 5, 6]
 
 
-async def test_killed_llamacpp_cuts_the_stream(
-    upstream: AiohttpUpstream, llama_model: Path
-) -> None:
+async def test_killed_llamacpp_cuts_the_stream(upstream: HttpUpstream, llama_model: Path) -> None:
     """Row 39, row 43"""
     with serving(llama_model, slots=1) as server:
         to = target(server.url, kind="llamacpp")
@@ -236,7 +232,7 @@ async def test_killed_llamacpp_cuts_the_stream(
     assert caught.value.reason is Reason.UPSTREAM_INCOMPLETE
 
 
-async def test_salt_separates_the_cache_of_tenants(upstream: AiohttpUpstream) -> None:
+async def test_salt_separates_the_cache_of_tenants(upstream: HttpUpstream) -> None:
     """R33, for the kinds that understand it."""
     async with simulated(SimulatedReplica(EngineConfig(), "m", speed=4.0)) as served:
         one = subject(served.url, "simulated", upstream)
@@ -247,7 +243,7 @@ async def test_salt_separates_the_cache_of_tenants(upstream: AiohttpUpstream) ->
     assert same["prompt_tokens_details"]["cached_tokens"] > 0
 
 
-async def test_simulated_replica_that_is_full_says_so(upstream: AiohttpUpstream) -> None:
+async def test_simulated_replica_that_is_full_says_so(upstream: HttpUpstream) -> None:
     config = EngineConfig(sequences=1, queue_limit=1)
     async with simulated(SimulatedReplica(config, "m")) as served:
         one = subject(served.url, "simulated", upstream)

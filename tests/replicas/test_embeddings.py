@@ -15,7 +15,7 @@ import pytest
 
 from gateway.core.errors import UpstreamError
 from gateway.core.reasons import Reason
-from gateway.replicas.aiohttp_upstream import AiohttpUpstream
+from gateway.replicas.http_upstream import HttpUpstream
 from gateway.replicas.upstream import ReplicaTarget
 from gateway.wire.dialect import BodyBounds, Rewrite
 from gateway.wire.embeddings.dialect import EMBEDDINGS
@@ -30,7 +30,7 @@ PATH = "/v1/embeddings"
 @dataclass(frozen=True)
 class Subject:
     target: ReplicaTarget
-    upstream: AiohttpUpstream
+    upstream: HttpUpstream
 
     async def embed(self, given: Any, **fields: Any) -> tuple[dict[str, Any], int]:
         """The answer and its prompt tokens, read as the gateway reads it."""
@@ -54,9 +54,7 @@ class Subject:
 
 
 @pytest.fixture(params=BOTH)
-async def subject(
-    request: pytest.FixtureRequest, upstream: AiohttpUpstream
-) -> AsyncIterator[Subject]:
+async def subject(request: pytest.FixtureRequest, upstream: HttpUpstream) -> AsyncIterator[Subject]:
     async with either(request, "embedding_server") as to:
         yield Subject(to, upstream)
 
@@ -102,7 +100,7 @@ async def test_a_hundred_calls_leave_nothing_open(subject: Subject) -> None:
 
 @pytest.mark.parametrize("script", [tokens(2), html_error()])
 async def test_another_media_type_than_was_asked_for_is_no_answer(
-    upstream: AiohttpUpstream, replica: ScriptedReplica, script: Any
+    upstream: HttpUpstream, replica: ScriptedReplica, script: Any
 ) -> None:
     replica.next(script)
     with pytest.raises(UpstreamError) as caught:

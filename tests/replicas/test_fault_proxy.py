@@ -8,7 +8,7 @@ import pytest
 
 from gateway.core.errors import ConnectionLost, UpstreamError
 from gateway.core.reasons import Reason
-from gateway.replicas.aiohttp_upstream import AiohttpUpstream
+from gateway.replicas.http_upstream import HttpUpstream
 from gateway.replicas.upstream import AttemptTimeouts
 from tests.fakes import scripts
 from tests.fakes.fault_proxy import FaultProxy, proxying
@@ -23,32 +23,30 @@ async def proxy(replica: ScriptedReplica) -> AsyncIterator[FaultProxy]:
 
 
 async def failure(
-    upstream: AiohttpUpstream, proxy: FaultProxy, timeouts: AttemptTimeouts = SHORT
+    upstream: HttpUpstream, proxy: FaultProxy, timeouts: AttemptTimeouts = SHORT
 ) -> UpstreamError:
     with pytest.raises(UpstreamError) as caught:
         await read(upstream, target(proxy.url), timeouts=timeouts)
     return caught.value
 
 
-async def test_without_faults_bytes_pass(upstream: AiohttpUpstream, proxy: FaultProxy) -> None:
+async def test_without_faults_bytes_pass(upstream: HttpUpstream, proxy: FaultProxy) -> None:
     assert text_of(await read(upstream, target(proxy.url))) == "t0 t1 t2 "
 
 
-async def test_slices_of_one_byte_change_nothing(
-    upstream: AiohttpUpstream, proxy: FaultProxy
-) -> None:
+async def test_slices_of_one_byte_change_nothing(upstream: HttpUpstream, proxy: FaultProxy) -> None:
     proxy.set(slice_bytes=1)
     assert text_of(await read(upstream, target(proxy.url))) == "t0 t1 t2 "
 
 
-async def test_latency_delays_the_answer(upstream: AiohttpUpstream, proxy: FaultProxy) -> None:
+async def test_latency_delays_the_answer(upstream: HttpUpstream, proxy: FaultProxy) -> None:
     proxy.set(latency_s=0.05)
     started_s = time.perf_counter()
     await read(upstream, target(proxy.url))
     assert time.perf_counter() - started_s >= 0.05
 
 
-async def test_narrow_band_delays_the_answer(upstream: AiohttpUpstream, proxy: FaultProxy) -> None:
+async def test_narrow_band_delays_the_answer(upstream: HttpUpstream, proxy: FaultProxy) -> None:
     proxy.set(bandwidth_bps=10_000)
     started_s = time.perf_counter()
     raw = await read(upstream, target(proxy.url))
@@ -56,7 +54,7 @@ async def test_narrow_band_delays_the_answer(upstream: AiohttpUpstream, proxy: F
 
 
 async def test_down_cuts_streams_and_refuses_calls(
-    upstream: AiohttpUpstream, proxy: FaultProxy, replica: ScriptedReplica
+    upstream: HttpUpstream, proxy: FaultProxy, replica: ScriptedReplica
 ) -> None:
     """Row 39"""
     replica.next(scripts.hang_after(1))
@@ -70,13 +68,13 @@ async def test_down_cuts_streams_and_refuses_calls(
     assert isinstance(await failure(upstream, proxy), ConnectionLost)
 
 
-async def test_reset_is_a_lost_connection(upstream: AiohttpUpstream, proxy: FaultProxy) -> None:
+async def test_reset_is_a_lost_connection(upstream: HttpUpstream, proxy: FaultProxy) -> None:
     proxy.set(reset_peer=True)
     error = await failure(upstream, proxy)
     assert isinstance(error, ConnectionLost)
 
 
-async def test_swallowed_answer_times_out(upstream: AiohttpUpstream, proxy: FaultProxy) -> None:
+async def test_swallowed_answer_times_out(upstream: HttpUpstream, proxy: FaultProxy) -> None:
     """Row 40"""
     proxy.set(timeout=True)
     error = await failure(upstream, proxy, AttemptTimeouts(1.0, 0.1, 1.0))
@@ -84,7 +82,7 @@ async def test_swallowed_answer_times_out(upstream: AiohttpUpstream, proxy: Faul
 
 
 async def test_limited_answer_is_incomplete_at_every_length(
-    upstream: AiohttpUpstream, proxy: FaultProxy, replica: ScriptedReplica
+    upstream: HttpUpstream, proxy: FaultProxy, replica: ScriptedReplica
 ) -> None:
     """Row 43: wherever the cut is, it is never taken for an end."""
     whole = len(await read(upstream, target(proxy.url)))
@@ -94,7 +92,7 @@ async def test_limited_answer_is_incomplete_at_every_length(
 
 
 async def test_slow_close_of_an_unframed_body_delays_only_the_end(
-    upstream: AiohttpUpstream, proxy: FaultProxy, replica: ScriptedReplica
+    upstream: HttpUpstream, proxy: FaultProxy, replica: ScriptedReplica
 ) -> None:
     replica.next(scripts.ends_without_done())
     proxy.set(slow_close_s=0.1)

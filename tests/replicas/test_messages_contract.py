@@ -14,7 +14,7 @@ from gateway.core.dispatch.effects import Usage
 from gateway.core.errors import UpstreamError
 from gateway.core.reasons import Reason
 from gateway.replicas.adapters import ADAPTERS
-from gateway.replicas.aiohttp_upstream import AiohttpUpstream
+from gateway.replicas.http_upstream import HttpUpstream
 from gateway.replicas.simulated_server import SimulatedReplica
 from gateway.replicas.simulated_server import running as simulated
 from gateway.replicas.upstream import ReplicaTarget
@@ -40,7 +40,7 @@ class Answer:
 @dataclass(frozen=True)
 class Subject:
     target: ReplicaTarget
-    upstream: AiohttpUpstream
+    upstream: HttpUpstream
 
     async def ask(self, text: str = "hello world", max_tokens: int = 8, **fields: Any) -> Answer:
         """Through the gateway's own reader and aggregator."""
@@ -78,9 +78,7 @@ def _body(text: str, **fields: Any) -> bytes:
 
 
 @pytest.fixture(params=BOTH)
-async def replica(
-    request: pytest.FixtureRequest, upstream: AiohttpUpstream
-) -> AsyncIterator[Subject]:
+async def replica(request: pytest.FixtureRequest, upstream: HttpUpstream) -> AsyncIterator[Subject]:
     async with either(request) as to:
         yield Subject(to, upstream)
 
@@ -153,7 +151,7 @@ async def test_eight_streams_at_once(replica: Subject) -> None:
 
 
 async def test_simulated_replica_answers_in_one_piece_when_asked_to(
-    upstream: AiohttpUpstream,
+    upstream: HttpUpstream,
 ) -> None:
     async with simulated(SimulatedReplica(EngineConfig(), "m", speed=4.0)) as served:
         to = target(served.url, kind="simulated")

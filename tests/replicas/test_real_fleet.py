@@ -12,8 +12,8 @@ import pytest
 from gateway.core.clock import SystemClock
 from gateway.core.errors import UpstreamError
 from gateway.core.events import Event, ReplicaState
-from gateway.replicas.aiohttp_upstream import AiohttpUpstream
 from gateway.replicas.fleet import Fleet
+from gateway.replicas.http_upstream import HttpUpstream
 from gateway.replicas.supervised_replica import FleetSinks
 from gateway.snapshot.values import ReplicaValue
 from tests.fakes.llamacpp import serving
@@ -41,7 +41,7 @@ class States:
         return time.perf_counter() - started_s
 
 
-async def attempt(fleet: Fleet, upstream: AiohttpUpstream) -> UpstreamError | None:
+async def attempt(fleet: Fleet, upstream: HttpUpstream) -> UpstreamError | None:
     replica = fleet.replica("pool", "r1")
     try:
         with replica.watch() as watch:
@@ -56,7 +56,7 @@ async def attempt(fleet: Fleet, upstream: AiohttpUpstream) -> UpstreamError | No
 
 
 async def test_killed_server_is_down_in_a_second_and_back_ten_seconds_after_its_return(
-    upstream: AiohttpUpstream, llama_model: Path
+    upstream: HttpUpstream, llama_model: Path
 ) -> None:
     """Row 39, R14"""
     states = States()

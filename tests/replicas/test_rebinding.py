@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import socket
+from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 import pytest
-from aiohttp.abc import AbstractResolver, ResolveResult
 
 from gateway.core.errors import ReplicaUnreachable, UpstreamError
-from gateway.replicas.aiohttp_upstream import AiohttpUpstream
+from gateway.replicas.http_upstream import HttpUpstream
 from tests.fakes import scripts
 from tests.fakes.scripted_replica import ScriptedReplica
 from tests.replicas.calls import read, target
@@ -18,36 +17,21 @@ from tests.replicas.calls import read, target
 NAME = "replica.example"
 
 
-class Rebinding(AbstractResolver):
+class Rebinding:
     """Says whatever ``addresses`` says now."""
 
     def __init__(self, *addresses: str) -> None:
         self.addresses = addresses
 
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        return [
-            ResolveResult(
-                hostname=host,
-                host=address,
-                port=port,
-                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
-                proto=socket.IPPROTO_TCP,
-                flags=socket.AI_NUMERICHOST,
-            )
-            for address in self.addresses
-        ]
-
-    async def close(self) -> None:
-        pass
+    async def __call__(self, name: str) -> Sequence[str]:
+        return self.addresses
 
 
 def named(replica: ScriptedReplica) -> str:
     return f"http://{NAME}:{urlsplit(replica.url).port}"
 
 
-async def refusal(upstream: AiohttpUpstream, url: str) -> UpstreamError:
+async def refusal(upstream: HttpUpstream, url: str) -> UpstreamError:
     with pytest.raises(UpstreamError) as caught:
         await read(upstream, target(url))
     await upstream.close()
@@ -58,7 +42,7 @@ async def refusal(upstream: AiohttpUpstream, url: str) -> UpstreamError:
 async def test_name_that_came_to_mean_a_refused_address_is_not_connected_to(
     replica: ScriptedReplica, address: str
 ) -> None:
-    upstream = AiohttpUpstream((), resolver=Rebinding(address))
+    upstream = HttpUpstream((), resolve=Rebinding(address))
     assert isinstance(await refusal(upstream, named(replica)), ReplicaUnreachable)
     assert replica.calls == []
 
@@ -66,15 +50,15 @@ async def test_name_that_came_to_mean_a_refused_address_is_not_connected_to(
 async def test_address_that_is_no_longer_allowed_is_not_connected_to(
     replica: ScriptedReplica,
 ) -> None:
-    assert isinstance(await refusal(AiohttpUpstream(()), replica.url), ReplicaUnreachable)
+    assert isinstance(await refusal(HttpUpstream(()), replica.url), ReplicaUnreachable)
     assert replica.calls == []
 
 
 async def test_of_several_addresses_only_the_allowed_ones_are_tried(
     replica: ScriptedReplica,
 ) -> None:
-    resolver = Rebinding("169.254.169.254", "127.0.0.1")
-    upstream = AiohttpUpstream(("127.0.0.0/8",), resolver=resolver)
+    resolve = Rebinding("169.254.169.254", "127.0.0.1")
+    upstream = HttpUpstream(("127.0.0.0/8",), resolve=resolve)
     replica.next(scripts.tokens(3))
     async with asyncio.timeout(5):
         assert b"[DONE]" in await read(upstream, target(named(replica)))

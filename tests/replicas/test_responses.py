@@ -14,7 +14,7 @@ import pytest
 from gateway.core.errors import UpstreamError
 from gateway.core.reasons import Reason
 from gateway.replicas.adapters import ADAPTERS
-from gateway.replicas.aiohttp_upstream import AiohttpUpstream
+from gateway.replicas.http_upstream import HttpUpstream
 from gateway.replicas.simulated_server import SimulatedReplica
 from gateway.replicas.simulated_server import running as simulated
 from gateway.replicas.upstream import ReplicaTarget
@@ -48,7 +48,7 @@ class Heard:
 @dataclass(frozen=True)
 class Subject:
     target: ReplicaTarget
-    upstream: AiohttpUpstream
+    upstream: HttpUpstream
 
     async def ask(self, given: Any = "Tell me about the sea.", **fields: Any) -> Heard:
         body = {"model": "m", "input": given, "ignore_eos": True, **fields}
@@ -75,9 +75,7 @@ class Subject:
 
 
 @pytest.fixture(params=BOTH)
-async def subject(
-    request: pytest.FixtureRequest, upstream: AiohttpUpstream
-) -> AsyncIterator[Subject]:
+async def subject(request: pytest.FixtureRequest, upstream: HttpUpstream) -> AsyncIterator[Subject]:
     async with either(request) as to:
         yield Subject(to, upstream)
 
@@ -140,7 +138,7 @@ async def test_a_prompt_that_is_too_long_is_refused_with_the_servers_words(
 
 
 async def test_a_simulated_replica_calls_the_tool_that_must_be_called(
-    upstream: AiohttpUpstream,
+    upstream: HttpUpstream,
 ) -> None:
     async with simulated(SimulatedReplica(EngineConfig(), "m", speed=4.0)) as served:
         subject = Subject(target(served.url, kind="simulated"), upstream)

@@ -10,7 +10,7 @@ import pytest
 
 from gateway.core.errors import UpstreamError
 from gateway.core.reasons import Reason
-from gateway.replicas.aiohttp_upstream import AiohttpUpstream
+from gateway.replicas.http_upstream import HttpUpstream
 from gateway.replicas.template_probe import SYSTEM_FIRST, TOOLS_FIRST, template_order
 from gateway.replicas.upstream import PlainAnswer, ReplicaTarget
 from tests.fakes.llamacpp import MODEL_NAME, LlamaServer
@@ -73,7 +73,7 @@ async def test_a_server_that_cannot_render_is_left_alone() -> None:
 
 async def test_a_real_server_tells(llama_server: LlamaServer) -> None:
     """Its template has no tools: what is first is the system message."""
-    upstream = AiohttpUpstream(("127.0.0.0/8",))
+    upstream = HttpUpstream(("127.0.0.0/8",))
     target = ReplicaTarget("r1", "pool", "llamacpp", llama_server.url)
     try:
         assert await template_order(upstream, target, MODEL_NAME) == SYSTEM_FIRST

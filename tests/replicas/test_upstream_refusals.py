@@ -7,7 +7,7 @@ import pytest
 
 from gateway.core.errors import ReplicaFull, UpstreamError
 from gateway.core.reasons import Reason
-from gateway.replicas.aiohttp_upstream import AiohttpUpstream
+from gateway.replicas.http_upstream import HttpUpstream
 from tests.fakes import scripts
 from tests.fakes.scripted_replica import ScriptedReplica, running
 from tests.replicas.calls import failure, read, target, text_of
@@ -15,7 +15,7 @@ from tests.replicas.calls import failure, read, target, text_of
 
 @pytest.mark.parametrize("code", [400, 404, 413, 422])
 async def test_refusals_keep_status_and_body_and_blame_nobody(
-    upstream: AiohttpUpstream, replica: ScriptedReplica, code: int
+    upstream: HttpUpstream, replica: ScriptedReplica, code: int
 ) -> None:
     error = await failure(upstream, replica, scripts.status(code))
     assert (error.reason, error.status) == (Reason.UPSTREAM_REFUSED, code)
@@ -26,7 +26,7 @@ async def test_refusals_keep_status_and_body_and_blame_nobody(
 
 @pytest.mark.parametrize("code", [429, 503])
 async def test_full_replica_is_a_hint_of_one_to_two_seconds(
-    upstream: AiohttpUpstream, replica: ScriptedReplica, code: int
+    upstream: HttpUpstream, replica: ScriptedReplica, code: int
 ) -> None:
     """Row 48"""
     hints = []
@@ -51,7 +51,7 @@ async def test_full_replica_is_a_hint_of_one_to_two_seconds(
     ],
 )
 async def test_failures_are_retryable_and_quote_nothing(
-    upstream: AiohttpUpstream, replica: ScriptedReplica, script: scripts.Script, blamed: bool
+    upstream: HttpUpstream, replica: ScriptedReplica, script: scripts.Script, blamed: bool
 ) -> None:
     """Row 48, G13"""
     error = await failure(upstream, replica, script)
@@ -63,7 +63,7 @@ async def test_failures_are_retryable_and_quote_nothing(
 
 
 async def test_redirects_are_never_followed(
-    upstream: AiohttpUpstream, replica: ScriptedReplica
+    upstream: HttpUpstream, replica: ScriptedReplica
 ) -> None:
     """Row 48: no call to another host, the metadata address included."""
     async with running() as elsewhere:
@@ -77,7 +77,7 @@ async def test_redirects_are_never_followed(
 
 
 async def test_proxies_of_the_environment_are_not_used(
-    upstream: AiohttpUpstream, replica: ScriptedReplica, monkeypatch: pytest.MonkeyPatch
+    upstream: HttpUpstream, replica: ScriptedReplica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
@@ -85,7 +85,7 @@ async def test_proxies_of_the_environment_are_not_used(
 
 
 async def test_compressed_bomb_is_refused_unread(
-    upstream: AiohttpUpstream, replica: ScriptedReplica
+    upstream: HttpUpstream, replica: ScriptedReplica
 ) -> None:
     """Row 46"""
     bomb = gzip.compress(bytes(100_000_000), compresslevel=1)
@@ -100,7 +100,7 @@ async def test_compressed_bomb_is_refused_unread(
     assert peak_bytes <= 2_000_000
 
 
-async def test_huge_error_body_is_cut(upstream: AiohttpUpstream, replica: ScriptedReplica) -> None:
+async def test_huge_error_body_is_cut(upstream: HttpUpstream, replica: ScriptedReplica) -> None:
     """G21: a 100 MB error body is read to 64 KiB only."""
     error = await failure(upstream, replica, scripts.status(400, body=bytes(100_000_000)))
     assert len(error.upstream_body or b"") == 65_536

@@ -28,7 +28,7 @@ from gateway.core.clock import SystemClock
 from gateway.core.dispatch.effects import Grant, PoolConfig
 from gateway.pipeline import flows
 from gateway.pipeline.flow import PoolFlow
-from gateway.replicas.aiohttp_upstream import AiohttpUpstream
+from gateway.replicas.http_upstream import HttpUpstream
 from tests.e2e.load import percentile
 from tests.fakes.data_plane import POOL, House, chat, replica, tenant
 from tests.fakes.llamacpp import serving
@@ -183,7 +183,7 @@ def overtaken(grants: list[Granted], late: set[str]) -> int:
 
 @asynccontextmanager
 async def gateway(model: Path, directory: Path) -> AsyncIterator[House]:
-    upstream = AiohttpUpstream(("127.0.0.0/8",))
+    upstream = HttpUpstream(("127.0.0.0/8",))
     with ExitStack() as servers:
         urls = [
             servers.enter_context(serving(model, slots=SLOTS, context_tokens=2_560)).url

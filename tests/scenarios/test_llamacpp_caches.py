@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gateway.core.clock import SystemClock
-from gateway.replicas.aiohttp_upstream import AiohttpUpstream
+from gateway.replicas.http_upstream import HttpUpstream
 from tests.fakes.data_plane import POOL, House, chat, replica, tenant
 from tests.fakes.llamacpp import LlamaServer, serving
 from tests.fakes.tinyllm import build
@@ -48,7 +48,7 @@ def servers(model: Path) -> Iterator[tuple[LlamaServer, LlamaServer]]:
 async def gateway(
     servers: tuple[LlamaServer, LlamaServer], routing: str, directory: Path
 ) -> AsyncIterator[House]:
-    upstream = AiohttpUpstream(("127.0.0.0/8",))
+    upstream = HttpUpstream(("127.0.0.0/8",))
     replicas = [
         replica(f"llama-{number}", kind="llamacpp", base_url=server.url, slots=SLOTS)
         for number, server in enumerate(servers)

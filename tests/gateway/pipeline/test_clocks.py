@@ -12,7 +12,7 @@ import pytest
 
 from gateway.core.clock import SystemClock
 from gateway.core.records import CallRecord
-from gateway.replicas.aiohttp_upstream import AiohttpUpstream
+from gateway.replicas.http_upstream import HttpUpstream
 from tests.fakes import scripts
 from tests.fakes.data_plane import Answer, House, chat, replica
 from tests.fakes.scripted_replica import running
@@ -80,7 +80,7 @@ async def test_clocks_over_a_socket_are_within_five_milliseconds(
     delay one stream, not most of them."""
     late: dict[str, list[float]] = {"ttft_s": [], "e2e_s": []}
     async with running(spaced(script)) as server:
-        upstream = AiohttpUpstream(["127.0.0.0/8"])
+        upstream = HttpUpstream(["127.0.0.0/8"])
         only = replica("r1", base_url=server.url, slots=20)
         house = await House(SystemClock(), tmp_path, transport=upstream, replicas=[only]).open()
         for _ in range(20):

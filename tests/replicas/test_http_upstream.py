@@ -10,7 +10,7 @@ import pytest
 
 from gateway.core.errors import ConnectionLost, ReplicaUnreachable, UpstreamError
 from gateway.core.reasons import Reason
-from gateway.replicas.aiohttp_upstream import AiohttpUpstream
+from gateway.replicas.http_upstream import HttpUpstream
 from gateway.replicas.upstream import AttemptTimeouts
 from tests.fakes import scripts
 from tests.fakes.scripted_replica import ScriptedReplica, running
@@ -18,7 +18,7 @@ from tests.replicas.calls import CHAT, SHORT, chat_body, failure, read, target, 
 
 
 async def test_bytes_arrive_as_they_were_sent(
-    upstream: AiohttpUpstream, replica: ScriptedReplica
+    upstream: HttpUpstream, replica: ScriptedReplica
 ) -> None:
     script = scripts.tokens(5)
     sent = b"".join(step.data for step in script.steps if isinstance(step, scripts.Send))
@@ -28,7 +28,7 @@ async def test_bytes_arrive_as_they_were_sent(
 
 
 async def test_request_carries_body_credentials_and_no_ambient_headers(
-    upstream: AiohttpUpstream, replica: ScriptedReplica
+    upstream: HttpUpstream, replica: ScriptedReplica
 ) -> None:
     to = target(replica.url)
     await read(upstream, to, chat_body("hi"), headers={"X-Request-Id": "abc"})
@@ -46,7 +46,7 @@ async def test_request_carries_body_credentials_and_no_ambient_headers(
     assert call.headers["accept-encoding"] == "identity"
 
 
-async def test_long_body_arrives_whole(upstream: AiohttpUpstream, replica: ScriptedReplica) -> None:
+async def test_long_body_arrives_whole(upstream: HttpUpstream, replica: ScriptedReplica) -> None:
     body = bytes(range(256)) * 20_000
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -55,7 +55,7 @@ async def test_long_body_arrives_whole(upstream: AiohttpUpstream, replica: Scrip
 
 
 async def test_thousands_of_interim_answers_are_skipped(
-    upstream: AiohttpUpstream, replica: ScriptedReplica
+    upstream: HttpUpstream, replica: ScriptedReplica
 ) -> None:
     """Row 44"""
     replica.next(replace(scripts.tokens(3), interim=5_000))
@@ -63,7 +63,7 @@ async def test_thousands_of_interim_answers_are_skipped(
 
 
 async def test_api_key_of_the_replica_is_sent_and_never_shown(
-    upstream: AiohttpUpstream, replica: ScriptedReplica
+    upstream: HttpUpstream, replica: ScriptedReplica
 ) -> None:
     to = target(replica.url)
     keyed = type(to)(to.slug, to.pool, to.kind, to.base_url, to.upstream_model, "secret-1")
@@ -73,7 +73,7 @@ async def test_api_key_of_the_replica_is_sent_and_never_shown(
 
 
 async def test_connection_is_reused_after_a_clean_end(
-    upstream: AiohttpUpstream, replica: ScriptedReplica
+    upstream: HttpUpstream, replica: ScriptedReplica
 ) -> None:
     for _ in range(5):
         await read(upstream, target(replica.url))
@@ -81,7 +81,7 @@ async def test_connection_is_reused_after_a_clean_end(
 
 
 async def test_llamacpp_streams_ask_for_close_and_survive_the_keep_alive_lie(
-    upstream: AiohttpUpstream, replica: ScriptedReplica
+    upstream: HttpUpstream, replica: ScriptedReplica
 ) -> None:
     replica.close_after_stream = True
     for _ in range(20):
@@ -91,7 +91,7 @@ async def test_llamacpp_streams_ask_for_close_and_survive_the_keep_alive_lie(
 
 @pytest.mark.alone
 async def test_leaving_mid_stream_closes_the_socket_at_once(
-    upstream: AiohttpUpstream, replica: ScriptedReplica
+    upstream: HttpUpstream, replica: ScriptedReplica
 ) -> None:
     """G5"""
     lags_s = []
@@ -108,7 +108,7 @@ async def test_leaving_mid_stream_closes_the_socket_at_once(
 
 
 async def test_cancelling_before_headers_closes_the_socket(
-    upstream: AiohttpUpstream, replica: ScriptedReplica
+    upstream: HttpUpstream, replica: ScriptedReplica
 ) -> None:
     """G5"""
     replica.next(scripts.hang_before_headers())
@@ -122,7 +122,7 @@ async def test_cancelling_before_headers_closes_the_socket(
 
 @pytest.mark.parametrize("reset", [False, True])
 async def test_cut_body_is_incomplete(
-    upstream: AiohttpUpstream, replica: ScriptedReplica, reset: bool
+    upstream: HttpUpstream, replica: ScriptedReplica, reset: bool
 ) -> None:
     """Row 43, G12"""
     for _ in range(200):
@@ -132,7 +132,7 @@ async def test_cut_body_is_incomplete(
 
 
 async def test_what_came_before_a_cut_is_delivered(
-    upstream: AiohttpUpstream, replica: ScriptedReplica
+    upstream: HttpUpstream, replica: ScriptedReplica
 ) -> None:
     """Row 43"""
     replica.next(scripts.cut_after(2))
@@ -145,7 +145,7 @@ async def test_what_came_before_a_cut_is_delivered(
 
 
 async def test_end_of_connection_is_the_end_of_an_unframed_body(
-    upstream: AiohttpUpstream, replica: ScriptedReplica
+    upstream: HttpUpstream, replica: ScriptedReplica
 ) -> None:
     """Row 43: the caller sees that [DONE] is missing."""
     replica.next(scripts.ends_without_done())
@@ -155,7 +155,7 @@ async def test_end_of_connection_is_the_end_of_an_unframed_body(
 
 
 async def test_cut_before_headers_is_lost_not_unreachable(
-    upstream: AiohttpUpstream, replica: ScriptedReplica
+    upstream: HttpUpstream, replica: ScriptedReplica
 ) -> None:
     for reset in (False, True):
         error = await failure(upstream, replica, scripts.cut_before_headers(reset=reset))
@@ -164,16 +164,14 @@ async def test_cut_before_headers_is_lost_not_unreachable(
         assert error.retryable
 
 
-async def test_closed_port_is_unreachable(upstream: AiohttpUpstream) -> None:
+async def test_closed_port_is_unreachable(upstream: HttpUpstream) -> None:
     async with running() as replica:
         url = replica.url
     with pytest.raises(ReplicaUnreachable):
         await read(upstream, target(url))
 
 
-async def test_headers_too_late_time_out(
-    upstream: AiohttpUpstream, replica: ScriptedReplica
-) -> None:
+async def test_headers_too_late_time_out(upstream: HttpUpstream, replica: ScriptedReplica) -> None:
     """Row 40"""
     replica.next(scripts.hang_before_headers())
     with pytest.raises(UpstreamError) as caught:
@@ -183,7 +181,7 @@ async def test_headers_too_late_time_out(
 
 
 async def test_silence_in_the_body_is_a_stall(
-    upstream: AiohttpUpstream, replica: ScriptedReplica
+    upstream: HttpUpstream, replica: ScriptedReplica
 ) -> None:
     """Row 41"""
     replica.next(scripts.hang_after(1))
@@ -194,9 +192,7 @@ async def test_silence_in_the_body_is_a_stall(
 
 
 @pytest.mark.alone
-async def test_reading_ahead_is_bounded(
-    upstream: AiohttpUpstream, replica: ScriptedReplica
-) -> None:
+async def test_reading_ahead_is_bounded(upstream: HttpUpstream, replica: ScriptedReplica) -> None:
     """Row 45: a consumer that stops reading stops the replica."""
     replica.next(scripts.endless_line(100_000_000))
     async with upstream.stream(target(replica.url), CHAT, b"{}", {}, SHORT) as stream:
@@ -212,7 +208,7 @@ async def test_reading_ahead_is_bounded(
 
 
 @pytest.mark.alone
-async def test_hung_replica_does_not_slow_its_neighbours(upstream: AiohttpUpstream) -> None:
+async def test_hung_replica_does_not_slow_its_neighbours(upstream: HttpUpstream) -> None:
     """R15"""
     async with running() as hung, running() as healthy:
         hung.default = scripts.hang_before_headers()
@@ -229,7 +225,7 @@ async def test_hung_replica_does_not_slow_its_neighbours(upstream: AiohttpUpstre
 
 
 async def test_same_slug_with_another_serial_is_another_pool(
-    upstream: AiohttpUpstream, replica: ScriptedReplica
+    upstream: HttpUpstream, replica: ScriptedReplica
 ) -> None:
     """R6"""
     await read(upstream, target(replica.url, serial=1))
@@ -241,7 +237,7 @@ async def test_same_slug_with_another_serial_is_another_pool(
 
 
 async def test_probe_answers_with_any_status_and_a_bounded_body(
-    upstream: AiohttpUpstream, replica: ScriptedReplica
+    upstream: HttpUpstream, replica: ScriptedReplica
 ) -> None:
     """R17"""
     to = target(replica.url)
@@ -253,7 +249,7 @@ async def test_probe_answers_with_any_status_and_a_bounded_body(
 
 
 async def test_probe_of_a_hung_replica_ends_in_time(
-    upstream: AiohttpUpstream, replica: ScriptedReplica
+    upstream: HttpUpstream, replica: ScriptedReplica
 ) -> None:
     """R17"""
     replica.routes["/health"] = scripts.hang_before_headers()

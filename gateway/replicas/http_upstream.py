@@ -1,0 +1,234 @@
+"""Attempts and probes over HTTP/1.1, with one pool of connections per replica object.
+
+A hung replica can exhaust only its own pool, which has no limit of its own: the scheduler bounds
+what is in flight. Redirects are not followed, proxies of the environment are not used, cookies
+are not kept, nothing is decompressed, and an answer that is encoded anyway is refused. Each
+socket is made for an address at which a replica may be. No request is sent twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+
+from gateway.core.errors import UpstreamError
+from gateway.core.reasons import Reason
+from gateway.replicas.http1.connection import Connection
+from gateway.replicas.http1.dialing import Dialer, Resolve
+from gateway.replicas.http1.pool import Pool
+from gateway.replicas.http1.request import is_encoded, media_type, request_head
+from gateway.replicas.upstream import (
+    MAX_ERROR_BODY_BYTES,
+    AttemptTimeouts,
+    PlainAnswer,
+    ReplicaTarget,
+)
+from gateway.replicas.upstream_errors import (
+    FOREIGN,
+    Phase,
+    error_for_encoding,
+    error_for_exception,
+    error_for_plain_answer,
+    error_for_status,
+)
+from gateway.wire.headers import EVENT_STREAM, JSON
+
+ERROR_BODY_S = 3.0  # an error body that takes longer is cut
+POSTED = {"content-type": JSON}
+
+
+class HttpUpstream:
+    """An ``Upstream`` and a ``Prober``. Must be closed on the loop it was used on. ``networks``: as
+    in ``gateway.services.addresses``; ``resolve`` None: the operating system's."""
+
+    def __init__(self, networks: Sequence[str], *, resolve: Resolve | None = None) -> None:
+        self._dialer = Dialer(networks, resolve)
+        self._pools: dict[tuple[str, str, int], Pool] = {}
+
+    def stream(
+        self,
+        target: ReplicaTarget,
+        path: str,
+        body: bytes,
+        headers: Mapping[str, str],
+        timeouts: AttemptTimeouts,
+    ) -> _Attempt:
+        return _Attempt(_Post(self.pool, target, path, body, headers), timeouts)
+
+    async def get(
+        self, target: ReplicaTarget, path: str, *, timeout_s: float, max_bytes: int
+    ) -> PlainAnswer:
+        return await self._ask(target, f"GET {path}", None, timeout_s, max_bytes)
+
+    async def post(
+        self, target: ReplicaTarget, path: str, body: bytes, *, timeout_s: float, max_bytes: int
+    ) -> PlainAnswer:
+        """JSON that is no call: nothing is generated and nothing is streamed."""
+        return await self._ask(target, f"POST {path}", body, timeout_s, max_bytes)
+
+    async def _ask(
+        self,
+        target: ReplicaTarget,
+        start: str,
+        body: bytes | None,
+        timeout_s: float,
+        max_bytes: int,
+    ) -> PlainAnswer:
+        phase = Phase.CONNECT
+        try:
+            async with asyncio.timeout(timeout_s):
+                pool = self.pool(target)
+                connection = await pool.connection(timeout_s)
+                phase = Phase.HEADERS
+                try:
+                    fields = own_fields(pool) | ({} if body is None else POSTED)
+                    head = request_head(start, fields, None if body is None else len(body))
+                    until_s = asyncio.get_running_loop().time() + timeout_s
+                    await connection.ask(head, body or b"", until_s)
+                    answer = await read_up_to(connection, max_bytes + 1, timeout_s)
+                finally:
+                    pool.give_back(connection)
+        except TimeoutError as late:
+            raise error_for_exception(late, Phase.HEADERS) from late
+        except FOREIGN as error:
+            raise error_for_exception(error, phase) from error
+        if len(answer) > max_bytes:
+            raise UpstreamError(Reason.UPSTREAM_ERROR, "The replica's answer is too long.")
+        return PlainAnswer(connection.status, answer)
+
+    async def forget(self, target: ReplicaTarget) -> None:
+        """Closes the pool of a replica that was removed; its running attempts end with an error."""
+        pool = self._pools.pop(_object_key(target), None)
+        if pool is not None:
+            pool.close()
+
+    async def close(self) -> None:
+        pools = list(self._pools.values())
+        self._pools.clear()
+        for pool in pools:
+            pool.close()
+
+    def pool(self, target: ReplicaTarget) -> Pool:
+        """Raises ValueError for a target whose URL is none."""
+        key = _object_key(target)
+        pool = self._pools.get(key)
+        if pool is None or pool.target != target:
+            pool = self._pools[key] = Pool(target, self._dialer)
+        return pool
+
+
+@dataclass(frozen=True, slots=True)
+class _Post:
+    """What one attempt sends, and where to."""
+
+    pool_of: Callable[[ReplicaTarget], Pool]
+    target: ReplicaTarget
+    path: str
+    body: bytes
+    headers: Mapping[str, str]
+
+
+class _Attempt:
+    """The context manager of one attempt, and its stream once the headers have arrived."""
+
+    __slots__ = ("_connection", "_pool", "_post", "_timeouts", "headers_at_s")
+
+    def __init__(self, post: _Post, timeouts: AttemptTimeouts) -> None:
+        self._post = post
+        self._timeouts = timeouts
+        self._pool: Pool
+        self._connection: Connection
+        self.headers_at_s = 0.0
+
+    @property
+    def status(self) -> int:
+        return self._connection.status
+
+    async def __aenter__(self) -> _Attempt:
+        loop, limits = asyncio.get_running_loop(), self._timeouts
+        until_s = loop.time() + limits.headers_s
+        phase = Phase.CONNECT
+        try:
+            self._pool = self._post.pool_of(self._post.target)
+            connect_s = min(limits.connect_s, limits.headers_s)
+            self._connection = await self._pool.connection(connect_s)
+            phase = Phase.HEADERS
+            try:
+                await self._connection.ask(self._head(), self._post.body, until_s)
+                self.headers_at_s = loop.time()
+                await self._refuse_unless_accepted()
+            except BaseException:
+                self._connection.abort()
+                raise
+        except FOREIGN as error:
+            raise error_for_exception(error, phase) from error
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._pool.give_back(self._connection)
+
+    def chunks(self) -> AsyncIterator[bytes]:
+        return self
+
+    def __aiter__(self) -> _Attempt:
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            chunk = await self._connection.read(self._timeouts.idle_s)
+        except FOREIGN as error:
+            raise error_for_exception(error, Phase.BODY) from error
+        if not chunk:
+            raise StopAsyncIteration
+        return chunk
+
+    def _head(self) -> bytes:
+        post = self._post
+        fields = own_fields(self._pool) | {"accept": EVENT_STREAM, **post.headers, **POSTED}
+        return request_head(f"POST {post.path}", fields, len(post.body))
+
+    async def _refuse_unless_accepted(self) -> None:
+        connection = self._connection
+        if is_encoded(connection.headers):
+            raise error_for_encoding()
+        status, kind = connection.status, media_type(connection.headers)
+        is_ok = 200 <= status < 300
+        if is_ok and kind == self._post.headers.get("accept", EVENT_STREAM):
+            return
+        try:
+            async with asyncio.timeout(ERROR_BODY_S):
+                body = await read_up_to(connection, MAX_ERROR_BODY_BYTES, ERROR_BODY_S)
+        except FOREIGN:
+            body = b""  # the status says enough
+        if is_ok:
+            raise error_for_plain_answer(kind, body)
+        retry_after = connection.headers.get(b"retry-after", b"").decode("latin-1")
+        raise error_for_status(status, body, retry_after)
+
+
+def own_fields(pool: Pool) -> dict[str, str]:
+    """What every request to this replica says."""
+    fields = {"host": pool.origin.field, "accept-encoding": "identity"}
+    if pool.target.api_key:
+        fields["authorization"] = f"Bearer {pool.target.api_key}"
+    if pool.is_one_shot:
+        fields["connection"] = "close"
+    return fields
+
+
+async def read_up_to(connection: Connection, limit_bytes: int, idle_s: float) -> bytes:
+    parts = bytearray()
+    while len(parts) < limit_bytes and (part := await connection.read(idle_s)):
+        parts += part
+    return bytes(parts[:limit_bytes])
+
+
+def _object_key(target: ReplicaTarget) -> tuple[str, str, int]:
+    return target.pool, target.slug, target.serial
