@@ -10,11 +10,10 @@ Everything else is an UpstreamError, an Aborted (the caller's own deadline) or a
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gateway.active_calls import Phase
-from gateway.core.dispatch.effects import Usage
 from gateway.core.errors import Aborted, CallError, UpstreamError
 from gateway.core.priority import PriorityClass
 from gateway.core.reasons import REASONS, Reason
@@ -29,6 +28,7 @@ from gateway.replicas.upstream import AttemptTimeouts, ReplicaTarget, Upstream, 
 from gateway.wire.dialect import Dialect, Frame, FrameFacts, Splitter, StreamReader
 
 SLOW_PART = 0.5  # of the time since dispatch
+TOLD_EVERY_TOKENS = 16  # to the dispatcher, while a stream runs; its end is exact
 LINGER_S = 0.05  # after the end marker, for the clean end of the body that keeps a connection
 
 
@@ -78,16 +78,22 @@ class Attempt:
     talk: Conversation
     watch: Watch
     _dispatch_s: float = 0.0
+    _end_s: float = 0.0  # however lively it is
     _waited_before_s: float = 0.0
-    _reported_tokens: int = 0
+    _covered_tokens: int = 0  # of the answer, by the charge at dispatch
+    _told_tokens: int = 0  # to the dispatcher
     _complete: bool = False
     _started: bool = False
 
     async def run(self, upstream: Upstream) -> None:
         """Returns when the answer is complete; its tail stays in the delivery."""
+        order, limits = self.call.placed, self.exchange.limits
+        may_be_taken_back = order.route.klass is PriorityClass.BATCH
+        self._covered_tokens = 0 if may_be_taken_back else order.count.expected_output
         self._dispatch_s = self.call.clock.now()
+        self._end_s = min(self._dispatch_s + limits.total_s, limits.deadline_s)
         self._waited_before_s = self.talk.reply.waited_s
-        until_s = min(self._dispatch_s + self.exchange.limits.first_content_s, self._end_s())
+        until_s = min(self._dispatch_s + limits.first_content_s, self._end_s)
         async with Patience(
             self.call.clock.source, until_s, self._impatience, self._caller_is_slow
         ) as patience:
@@ -107,7 +113,10 @@ class Attempt:
             exchange.limits.transport,
         ) as stream:
             self._accepted(stream)
-            async for frames in self._frames(stream):
+            async for chunk in stream.chunks():
+                if frames := exchange.splitter.feed(chunk):
+                    await self._take(frames, patience)
+            if frames := exchange.splitter.finish():
                 await self._take(frames, patience)
         if not exchange.reader.is_complete(needs_done=exchange.adapter.done_marker):
             raise UpstreamError(Reason.UPSTREAM_INCOMPLETE)
@@ -120,80 +129,75 @@ class Attempt:
         if self.exchange.adapter.started_at is StartedAt.HEADERS:
             self._has_started()
 
-    async def _frames(self, stream: UpstreamStream) -> AsyncIterator[list[Frame]]:
-        async for chunk in stream.chunks():
-            if frames := self.exchange.splitter.feed(chunk):
-                yield frames
-        if frames := self.exchange.splitter.finish():
-            yield frames
-
     async def _take(self, frames: list[Frame], patience: Patience) -> None:
         """One read's worth of frames: what they mean first, then what the caller gets. An error
         among them is raised after what came before it has been relayed."""
         now_s = self.call.clock.now()
-        content = begun = False
-        error: UpstreamError | None = None
-        for frame in frames:
-            facts = self.exchange.reader.facts(frame)
-            if (error := facts.error) is not None:
-                break
-            self._observe(facts, now_s)
-            content = content or facts.has_content
-            begun = begun or not facts.acknowledges
-            self.talk.delivery.take(frame, facts)
-        self._account(begun)
-        if self._complete:
-            patience.extend(now_s + LINGER_S)
-        elif content:
-            self.watch.progress()
-            patience.extend(min(now_s + self.exchange.limits.between_tokens_s, self._end_s()))
+        error = self._understand(frames, now_s, patience)
         await self.talk.delivery.flush()
         if error is not None:
             raise error
         if self._caller_is_too_slow():
             raise self._impatience()
 
+    def _understand(
+        self, frames: list[Frame], now_s: float, patience: Patience
+    ) -> UpstreamError | None:
+        """Once per event only what differs from event to event, all else once per read."""
+        facts_of, take = self.exchange.reader.facts, self.talk.delivery.take
+        content = visible = begun = False
+        error: UpstreamError | None = None
+        for frame in frames:
+            facts = facts_of(frame)
+            if (error := facts.error) is not None:
+                break
+            if facts.has_content:
+                content = True
+                visible = visible or not facts.is_reasoning_only
+            if not self.call.has_content or facts.usage is not None or facts.is_done:
+                self._observe(facts, now_s)
+            begun = begun or not facts.acknowledges
+            take(frame, facts)
+        if content:
+            self.call.clock.content(now_s, visible=visible)
+        self._account(begun)
+        if self._complete:
+            patience.extend(now_s + LINGER_S)
+        elif content:
+            self.watch.progress(now_s)
+            patience.extend(min(now_s + self.exchange.limits.between_tokens_s, self._end_s))
+        return error
+
     def _observe(self, facts: FrameFacts, now_s: float) -> None:
+        """What happens a few times in an answer."""
         call = self.call
         call.clock.event(now_s)
-        if facts.has_content:
-            call.clock.content(now_s, visible=not facts.is_reasoning_only)
         if facts.commits and not call.has_content:
             call.has_content = True
             if self._streams:
                 call.entry.enter(Phase.RELAYING)
                 self.lease.relayed()
+                self._end_s = self._dispatch_s + self.exchange.limits.total_s
         if facts.usage is not None:
-            self._usage(facts.usage)
+            call.usage = self.lease.usage = facts.usage
+            call.entry.input_tokens(facts.usage.input_tokens, facts.usage.cached_tokens)
         self._complete = self._complete or facts.is_done
-
-    def _usage(self, usage: Usage) -> None:
-        self.call.usage = self.lease.usage = usage
-        self.call.entry.input_tokens(usage.input_tokens, usage.cached_tokens)
 
     def _account(self, begun: bool) -> None:
         """Once per read: what was received so far, for the table, the tag and the charge."""
         if begun and not self._started:
             self._has_started()
         tokens = self.exchange.reader.tokens
-        if tokens != self._reported_tokens:
-            self._reported_tokens = self.call.received_tokens = tokens
+        if tokens != self.call.received_tokens:
+            self.call.received_tokens = tokens
             self.call.entry.tokens(tokens)
-            order = self.call.placed
-            may_be_taken_back = order.route.klass is PriorityClass.BATCH
-            if tokens > order.count.expected_output or may_be_taken_back:
-                self.lease.progress(tokens)  # of others the charge covers it until then
+            if tokens > self._covered_tokens and tokens >= self._told_tokens + TOLD_EVERY_TOKENS:
+                self._told_tokens = tokens
+                self.lease.progress(tokens)
 
     def _has_started(self) -> None:
         self._started = True
         self.lease.first_event()
-
-    def _end_s(self) -> float:
-        """The moment at which the attempt ends, however lively it is."""
-        limits = self.exchange.limits
-        total_s = self._dispatch_s + limits.total_s
-        relaying = self.call.has_content and self._streams
-        return total_s if relaying else min(total_s, limits.deadline_s)
 
     @property
     def _streams(self) -> bool:

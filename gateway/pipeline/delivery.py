@@ -67,7 +67,7 @@ class StreamDelivery:
     async def flush(self) -> bool:
         if not self._commits or not self._buffer:
             return False
-        body = b"".join(self._buffer)
+        body = self._buffer[0] if len(self._buffer) == 1 else b"".join(self._buffer)
         self._buffer.clear()
         self._call.next_event = self._next_event
         await self._reply.commit(self._headers, body)

@@ -38,64 +38,65 @@ class Reply:
     def __init__(self, send: Send, clock: Clock) -> None:
         self._send = send
         self._clock = clock
-        self._sending = asyncio.Lock()
+        self._free = asyncio.Event()  # asked for only by who finds a send under way
         self.stage = Stage.OPEN
         self.spoke_s = 0.0  # when the last bytes of the stream were handed over
         self.status = 0  # as sent; 0 while open
         self._waited_s = 0.0
-        self._since_s: float | None = None
+        self._since_s: float | None = None  # a send is under way
 
     @property
     def blocked(self) -> bool:
         """A send is under way: silence is then the caller's doing, not the replica's."""
-        return self._sending.locked()
+        return self._since_s is not None
 
     @property
     def waited_s(self) -> float:
         """How long sends have waited for the caller to read, in all."""
-        now_s = self._clock.monotonic()
-        return self._waited_s + (0.0 if self._since_s is None else now_s - self._since_s)
+        if self._since_s is None:
+            return self._waited_s
+        return self._waited_s + self._clock.monotonic() - self._since_s
 
     async def commit(self, headers: Callable[[], Headers], body: bytes = b"") -> None:
         """Starts the event stream; a second call only writes ``body``."""
-        self.spoke_s = self._clock.monotonic()
-        if self.stage is Stage.OPEN:
-            self.stage, self.status = Stage.COMMITTED, 200
-            async with self._sending:
-                await self._hand_over(_start(200, (*STREAM_HEADERS, *headers())))
-                if body:
-                    await self._hand_over(_body(body, more=True))
-        else:
+        if self.stage is not Stage.OPEN:
             await self.write(body)
+            return
+        self.stage, self.status = Stage.COMMITTED, 200
+        start = _start(200, (*STREAM_HEADERS, *headers()))
+        await self._hand_over(start, *([_body(body, more=True)] if body else []))
 
     async def write(self, body: bytes) -> None:
         """Only while committed; after the end it does nothing."""
         if self.stage is Stage.COMMITTED and body:
-            async with self._sending:
-                await self._hand_over(_body(body, more=True))
+            await self._hand_over(_body(body, more=True))
 
     async def finish(self, body: bytes = b"") -> None:
         """Ends a committed stream."""
         if self.stage is Stage.COMMITTED:
             self.stage = Stage.ENDED
-            async with self._sending:
-                await self._hand_over(_body(body, more=False))
+            await self._hand_over(_body(body, more=False))
 
     async def answer(self, status: int, headers: Headers, body: bytes) -> None:
         """The whole answer at once; only while open."""
         assert self.stage is Stage.OPEN
         self.stage, self.status = Stage.ENDED, status
         length = (b"content-length", str(len(body)).encode())
-        async with self._sending:
-            await self._hand_over(_start(status, (*JSON_HEADERS, length, *headers)))
-            await self._hand_over(_body(body, more=False))
+        start = _start(status, (*JSON_HEADERS, length, *headers))
+        await self._hand_over(start, _body(body, more=False))
 
-    async def _hand_over(self, message: dict[str, Any]) -> None:
-        self._since_s = self._clock.monotonic()
+    async def _hand_over(self, *messages: dict[str, Any]) -> None:
+        """All of them before anyone else's."""
+        while self._since_s is not None:
+            self._free.clear()
+            await self._free.wait()
+        self._since_s = self.spoke_s = self._clock.monotonic()
         try:
-            await self._send(message)
+            for message in messages:
+                await self._send(message)
         finally:
             self._waited_s, self._since_s = self.waited_s, None
+            self._free.set()
 
 
 def _start(status: int, headers: Headers) -> dict[str, Any]:

@@ -57,9 +57,9 @@ class Watch:
         """It could have had tokens all the while, so that their absence is the replica's doing."""
         return now_s - self._since_s >= STALL_AFTER_S and not self._excused()
 
-    def progress(self) -> None:
+    def progress(self, now_s: float) -> None:
         """Content has arrived; cheap, once per read."""
-        self._replica.progressed(first=not self.has_content)
+        self._replica.progressed(now_s, first=not self.has_content)
         self.has_content = True
 
     def outdone(self) -> None:
@@ -182,8 +182,7 @@ class SupervisedReplica:
             if self.in_flight == 0:
                 self._idle.set()
 
-    def progressed(self, *, first: bool) -> None:
-        now_s = self._clock.monotonic()
+    def progressed(self, now_s: float, *, first: bool) -> None:
         self._stall.progress(now_s)
         if first:
             self.machine.call_succeeded(now_s)

@@ -46,7 +46,7 @@ class Bench:
                 async with self.upstream.stream(replica.target, CHAT, b"", {}, TIMEOUTS) as stream:
                     async for chunk in stream.chunks():
                         if b'"content":"t' in chunk:
-                            watch.progress()
+                            watch.progress(self.clock.monotonic())
         except UpstreamError as error:
             return error
         return None

@@ -49,7 +49,7 @@ async def attempt(fleet: Fleet, upstream: HttpUpstream) -> UpstreamError | None:
                 replica.target, CHAT, chat_body(max_tokens=4), {}, SHORT
             ) as stream:
                 async for _ in stream.chunks():
-                    watch.progress()
+                    watch.progress(asyncio.get_running_loop().time())
     except UpstreamError as error:
         return error
     return None
