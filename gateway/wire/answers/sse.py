@@ -40,10 +40,11 @@ class SseSplitter:
     def feed(self, chunk: bytes) -> list[Frame]:
         """The frames that ``chunk`` completes. Raises UpstreamError once a frame is over the bound,
         after the frames before it have been returned."""
-        if not (self._pending or self._at_start or self._too_long):
-            frame = _single(chunk)
-            if frame is not None and len(chunk) <= self._max_frame_bytes:
-                return [frame]
+        if not (self._pending or self._too_long) and len(chunk) <= self._max_frame_bytes:
+            frames = _simple(chunk)
+            if frames is not None:
+                self._at_start = False
+                return frames
         self._check()
         scan = max(0, len(self._pending) - _LONGEST_END)
         text: bytes | bytearray = chunk
@@ -115,6 +116,21 @@ def _end_of_frame(text: bytes | bytearray, scan: int, end_mark: bytes | None) ->
     return match.end()
 
 
+def _simple(chunk: bytes) -> list[Frame] | None:
+    """The common cases of one whole read: an event as ``_single`` reads it, or several of one data
+    line each."""
+    frame = _single(chunk)
+    if frame is not None:
+        return [frame]
+    if not chunk.endswith(b"\n\n") or b"\r" in chunk:
+        return None
+    events = chunk[:-2].split(b"\n\n")
+    for event in events:
+        if not event.startswith(b"data: ") or b"\n" in event:
+            return None
+    return [Frame(event + b"\n\n", event[6:]) for event in events]
+
+
 def _single(raw: bytes) -> Frame | None:
     """The common cases without a loop: one data line that ends in LF LF, perhaps after the line
     that names the event, nothing else."""
@@ -126,8 +142,9 @@ def _single(raw: bytes) -> Frame | None:
         return None
     if raw.find(b"\n", start) != len(raw) - 2:
         return None
-    name = event.decode("utf-8", "replace") if event is not None else None
-    return Frame(raw, raw[start + 6 : -2], name)
+    if event is None:
+        return Frame(raw, raw[6:-2])
+    return Frame(raw, raw[start + 6 : -2], event.decode("utf-8", "replace"))
 
 
 def _parsed(raw: bytes, text: bytes) -> Frame:

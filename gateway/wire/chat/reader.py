@@ -30,6 +30,7 @@ from gateway.core.reasons import Reason
 from gateway.wire.answers.chunks import Choice, Chunk, decode_chunk
 from gateway.wire.answers.events import NOT_AN_OBJECT, Garbled, decode_json, says
 from gateway.wire.answers.hidden_errors import error_in, error_without_data
+from gateway.wire.answers.only_text import OnlyText
 from gateway.wire.chat.usage_tally import UsageTally, merged_report
 from gateway.wire.dialect import Frame, FrameFacts, ParsedBody, Rewrite
 
@@ -51,6 +52,9 @@ class OpenAiStreamReader:
         self._counts: dict[int, int] = {}
         self._reported: set[int] = set()
         self._finished: set[int] = set()
+        self._only_text = OnlyText(lambda data: _lone_text(decode_chunk(data)))
+        self._last_index = 0  # of the last choice that was read
+        self._last_is_reasoning = False
         self._is_done = False
         self._tokens = 0
         self.usage: Usage | None = None
@@ -66,21 +70,43 @@ class OpenAiStreamReader:
     def facts(self, frame: Frame) -> FrameFacts:
         if self._is_done:
             return FrameFacts(b"", tokens=self._tokens)
-        if frame.data is None or frame.event == "error":
+        data = frame.data
+        if data is None or frame.event == "error":
             error = _error_event(frame) if frame.event == "error" else error_without_data(frame)
             return self._error(error) if error else FrameFacts(frame.raw, tokens=self._tokens)
-        if frame.data == b"[DONE]" or frame.data.strip() == b"[DONE]":
-            return self._done(frame)
-        if not frame.data.strip():
-            return FrameFacts(frame.raw, tokens=self._tokens)
-        if frame.data.strip() == b"null":
-            return FrameFacts(b"", tokens=self._tokens, gateway_only=True)
+        if self._only_text.text(data) is not None:
+            return self._same_but_text(frame)
+        if not data.startswith(b"{") and (facts := self._not_an_object(frame, data.strip())):
+            return facts
         try:
-            chunk = decode_chunk(frame.data)
-            error = error_in(chunk, frame.data)
+            chunk = decode_chunk(data)
+            error = error_in(chunk, data)
         except Garbled:
             return self._error(UpstreamError(Reason.UPSTREAM_ERROR, NOT_AN_OBJECT))
+        self._only_text.keep(data, _lone_text(chunk))
         return self._error(error) if error else self._chunk(frame, chunk)
+
+    def _not_an_object(self, frame: Frame, data: bytes) -> FrameFacts | None:
+        if data == b"[DONE]":
+            return self._done(frame)
+        if not data:
+            return FrameFacts(frame.raw, tokens=self._tokens)
+        if data == b"null":
+            return FrameFacts(b"", tokens=self._tokens, gateway_only=True)
+        return None
+
+    def _same_but_text(self, frame: Frame) -> FrameFacts:
+        """As the last event that was read, which had one choice, content, and nothing else."""
+        index = self._last_index
+        if index not in self._reported:
+            self._counts[index] += 1
+            self._tokens += 1
+        return FrameFacts(
+            frame.raw,
+            has_content=True,
+            is_reasoning_only=self._last_is_reasoning,
+            tokens=self._tokens,
+        )
 
     def _done(self, frame: Frame) -> FrameFacts:
         self._is_done = True
@@ -103,15 +129,17 @@ class OpenAiStreamReader:
             has_content = has_content or shown or thought
             is_visible = is_visible or shown
             self._count(choice.index, 1 if shown or thought else 0, chunk)
+            self._last_index = choice.index
             if choice.finish_reason:
                 finish_reason = self.finish_reason = choice.finish_reason
                 self._finished.add(choice.index)
+        self._last_is_reasoning = has_content and not is_visible
         progress = not (has_content or finish_reason) and says(chunk.prompt_progress)
         hidden = progress and not self._wants_progress
         return FrameFacts(
             relay=b"" if hidden else self._relay(frame, chunk, finishes=finish_reason is not None),
             has_content=has_content,
-            is_reasoning_only=has_content and not is_visible,
+            is_reasoning_only=self._last_is_reasoning,
             finish_reason=finish_reason,
             usage=self._final_usage(chunk, in_finish=True) if finish_reason else None,
             tokens=self._tokens,
@@ -187,6 +215,24 @@ def _content(choice: Choice) -> tuple[bool, bool]:
     thought = bool(delta.reasoning_content or delta.reasoning)
     shown = bool(delta.content or delta.refusal)
     return shown or any(map(says, (delta.tool_calls, delta.function_call, delta.audio))), thought
+
+
+def _lone_text(chunk: Chunk) -> str | None:
+    """Of an event that says nothing else: content of one choice, which goes on."""
+    if chunk.choices is None or len(chunk.choices) != 1 or chunk.object == "error":
+        return None
+    choice = chunk.choices[0]
+    told = chunk.usage, chunk.timings, choice.finish_reason
+    if any(told) or says(chunk.error) or says(chunk.prompt_progress):
+        return None
+    delta = choice.delta
+    if delta is None:
+        return choice.text
+    if any(map(says, (delta.tool_calls, delta.function_call, delta.audio))):
+        return None
+    said = (delta.content, delta.reasoning_content, delta.reasoning, delta.refusal)
+    texts = [text for text in said if text]
+    return texts[0] if len(texts) == 1 else None
 
 
 def _running_count(chunk: Chunk) -> int | None:
