@@ -11,6 +11,7 @@ would cost as much as scheduling the call. It looks like theirs.
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import sys
@@ -89,7 +90,7 @@ class CallLog:
         match event:
             case CallEnded(record=record):
                 if self._logger.isEnabledFor(logging.INFO):
-                    self._write(self._encoder.encode(line_of(record)) + b"\n")
+                    self._write(self._encoded(line_of(record)) + b"\n")
             case ReplicaState():
                 change = {"pool": event.pool, "replica": event.replica, "state": event.state}
                 state_log.info("replica", **change, why=event.why)
@@ -99,6 +100,15 @@ class CallLog:
                 state_log.info("restored", part=part)
             case _:
                 pass
+
+    def _encoded(self, line: CallLine) -> bytes:
+        """ASCII: what turns the writing direction or colours a terminal is escaped, and half a
+        character too."""
+        with contextlib.suppress(UnicodeEncodeError):
+            encoded = self._encoder.encode(line)
+            if encoded.isascii():
+                return encoded
+        return json.dumps(msgspec.to_builtins(line), separators=(",", ":")).encode()
 
 
 def line_of(record: CallRecord) -> CallLine:

@@ -97,7 +97,7 @@ def test_full_replica_hidden_in_a_200_is_full() -> None:
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
 def test_a_file_that_the_gateway_lacks_is_not_the_replicas_fault(number: int) -> None:
     """Row 09: its replicas would all be ejected, and each would be tried."""
-    error = error_for_exception(aiohttp.ClientOSError(number, "no file"), Phase.HEADERS)
+    error = error_for_exception(OSError(number, "no file"), Phase.HEADERS)
     assert (error.reason, error.status) == (Reason.GATEWAY_FULL, 503)
     assert not error.blames_replica
     assert not error.retryable

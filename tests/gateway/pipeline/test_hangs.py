@@ -13,7 +13,7 @@ import pytest
 from gateway.core.clock import SystemClock
 from gateway.core.reasons import Outcome
 from gateway.pipeline.attempts import FIRST_CONTENT_S
-from gateway.replicas.aiohttp_upstream import AiohttpUpstream
+from gateway.replicas.http_upstream import HttpUpstream
 from tests.fakes import scripts
 from tests.fakes.data_plane import House, chat, replica
 from tests.fakes.scripted_replica import running
@@ -63,7 +63,7 @@ async def test_a_stream_that_stops_is_ended_aloud_half_a_second_after_its_limit(
 ) -> None:
     """Row 41: over sockets; from the last token to the error event, and what is charged."""
     async with running(scripts.hang_after(after)) as server:
-        upstream = AiohttpUpstream(["127.0.0.0/8"])
+        upstream = HttpUpstream(("127.0.0.0/8",))
         house = await House(
             SystemClock(),
             tmp_path,
