@@ -154,7 +154,7 @@ class PoolConfig:
     sticky_tokens: int = 20_000
     look_ahead_calls: int = 16  # 0 = strict order inside a flow
     quantum_tokens: int = 4_096  # 0 = strict order across flows
-    quantum_s: float = 1.5  # what the pool works off in that time, if that is more
+    quantum_s: float = 2.0  # what the pool works off in that time, if that is more
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ bounded liberties bring them back:
               holds its prompt and holds the head's not. A call is passed at most 20 times. The
               flow is charged as for any other call, so no other tenant notices
   quantum     among flows whose tags are within one quantum Q of the least, a head whose prompt a
-              free replica holds goes first. Q is what the pool works off in 1.5 s, at least 4,096
+              free replica holds goes first. Q is what the pool works off in 2 s, at least 4,096
               service tokens, per unit of weight. Tags then differ by at most U + Q instead of U,
               service by 2(U + Q): the bound of deficit round robin with quantum Q, and of DLPM
 
