@@ -9,6 +9,7 @@ import os
 import sys
 from pathlib import Path
 
+from deploy.errors import CannotRun
 from deploy.run import ROOT, environment
 
 
@@ -16,7 +17,10 @@ def main() -> None:
     var = Path(os.environ.get("FAIRWAY_VAR_DIR") or ROOT / "var").absolute()
     if not (var / "secret_key").exists():
         sys.exit(f"Nothing has run from {var} yet: start it with make run.")
-    os.environ.update(environment(var, int(os.environ.get("PORT") or 8000)))
+    try:
+        os.environ.update(environment(var, int(os.environ.get("PORT") or 8000)))
+    except CannotRun as reason:
+        sys.exit(str(reason))
     manage = str(ROOT / "manage.py")
     os.execv(sys.executable, [sys.executable, manage, *sys.argv[1:]])
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 from pathlib import Path
 
+import pytest
+
+from deploy.errors import CannotRun
 from deploy.ports import Ports, is_free
+from deploy.run import environment
 from deploy.secret_files import secret, write_private
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,6 +32,20 @@ def test_a_file_written_over_keeps_its_mode(tmp_path: Path) -> None:
     assert path.read_text() == "new"
     assert path.stat().st_mode & 0o777 == 0o600
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_run_takes_secrets_from_files_and_hands_them_on_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "environ", os.environ.copy())
+    os.environ.pop("SECRET_KEY", None)
+    (tmp_path / "key").write_text("mounted-" * 5 + "\n")
+    os.environ["SECRET_KEY_FILE"] = str(tmp_path / "key")
+    assert environment(tmp_path, 8000)["SECRET_KEY"] == "mounted-" * 5
+    assert "SECRET_KEY_FILE" not in os.environ
+    os.environ["FAIRWAY_KEY_PEPPER_FILE"] = str(tmp_path / "absent")
+    with pytest.raises(CannotRun, match="FAIRWAY_KEY_PEPPER_FILE: cannot be read"):
+        environment(tmp_path, 8000)
 
 
 def test_ports_are_the_same_next_time(tmp_path: Path) -> None:
