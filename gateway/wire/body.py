@@ -7,8 +7,8 @@ fail them.
 
 Keys, and objects and lists with or without keys, are counted over the whole body except its
 messages, and over each message alone: a long conversation is not a bomb. Messages are bounded in
-number by ``request_fields``. Objects and lists in all are counted before anything is decoded, since
-making them is what costs time.
+number by ``request_fields``. Objects and lists in all, and keys in all, are counted before anything
+is decoded, since making them is what costs time and memory.
 """
 
 from __future__ import annotations
@@ -63,9 +63,11 @@ def accepted(raw: bytes, bounds: BodyBounds, fields: type[Known]) -> tuple[dict[
 
 def _decoded(raw: bytes, bounds: BodyBounds) -> dict[str, Any]:
     """Raises Rejected. The message tells where the body is wrong, never what it says."""
-    most = bounds.max_containers
-    if _brackets(raw) > most and _has_more_brackets(raw, most):
-        raise invalid(f"The body has more than {most} objects and lists.")
+    if _has_more(raw, (b"{", b"["), bounds.max_containers):
+        raise invalid(f"The body has more than {bounds.max_containers} objects and lists.")
+    most_keys = max(bounds.max_keys_in_all, len(raw) // bounds.bytes_per_key)
+    if _has_more(raw, (b":",), most_keys):
+        raise invalid(f"The body has more than {most_keys} keys.")
     try:
         body = msgspec.json.decode(raw)
     except RecursionError:
@@ -115,15 +117,17 @@ def _brackets(raw: bytes) -> int:
     return raw.count(b"{") + raw.count(b"[")
 
 
-def _has_more_brackets(raw: bytes, most: int) -> bool:
+def _has_more(raw: bytes, marks: tuple[bytes, ...], most: int) -> bool:
     """Outside of strings, as far as ``raw`` is JSON. Escapes go first, so that every quote that is
     left begins or ends a string. Cut in slices, since the pieces of all would cost many times their
     bytes."""
+    if sum(map(raw.count, marks)) <= most:
+        return False
     bare = raw.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in raw else raw
     inside = found = 0
     for at in range(0, len(bare), _SLICE_BYTES):
         pieces = bare[at : at + _SLICE_BYTES].split(b'"')
-        found += _brackets(b"".join(pieces[inside::2]))
+        found += sum(map(b"".join(pieces[inside::2]).count, marks))
         if found > most:
             return True
         inside = (inside + len(pieces) - 1) % 2

@@ -31,6 +31,8 @@ class BodyBounds:
     max_depth: int = 64
     max_keys: int = 4_096  # also of objects and lists; per message, and in all the rest
     max_containers: int = 32_768  # objects and lists in all
+    max_keys_in_all: int = 40_960  # or one for so many bytes, whichever is more
+    bytes_per_key: int = 20
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,6 +103,17 @@ def test_containers_are_counted_exactly_wherever_the_text_is_cut() -> None:
         CHAT.parse(with_raw(f"[{','.join(strings + lists + ['[]'])}]"), bounds)
 
 
+def test_keys_are_bounded_before_they_are_made() -> None:
+    """S32: in all, and by the bytes of a long conversation."""
+    bounds = BodyBounds(max_keys=10**6, max_keys_in_all=1_000)
+    some = {str(number): ":" for number in range(1_000 - len(HELLO) - 3)}  # role, content, x
+    assert CHAT.parse(with_raw(json.dumps(some)), bounds)
+    with pytest.raises(Rejected, match="more than 1000 keys"):
+        CHAT.parse(with_raw(json.dumps({**some, "one": 1})), bounds)
+    wordy = {**some, "one": "x" * 20_100}
+    assert CHAT.parse(with_raw(json.dumps(wordy)), bounds)
+
+
 def test_text_that_speaks_of_nul_passes() -> None:
     body = CHAT.parse(with_raw(r'"\\u0000 \\\\u0000"'), BodyBounds()).body
     assert body["x"] == r"\u0000 \\u0000"
