@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 import psycopg
 
 from tests.e2e.installation import Installation
-from tests.e2e.load import percentile, steady_load
+from tests.e2e.load import asked_until, percentile, steady_load
 from tests.e2e.operator import Operator, Refused
 from tests.e2e.scripted import until
 
@@ -53,6 +53,8 @@ async def test_slow_queries_hold_pages_for_three_seconds_and_no_call(
     else:
         raise AssertionError(rounds)
     print(rounds[-1])
+    # the connections of the pages that were given up are free again
+    await asked_until(lambda: _page(durable_operator)[0] == 200, 10)
 
 
 async def _round(

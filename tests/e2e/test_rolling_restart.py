@@ -8,36 +8,34 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 import aiohttp
 import pytest
 
-from tests.e2e.installation import MODEL, Installation, pool, prepared, simulated
-from tests.e2e.operator import unlimited
+from tests.e2e.installation import MODEL, Installation, Simulated, pool, prepared
+from tests.e2e.operator import Operator, unlimited
 from tests.e2e.streams import Stream
 
 LOAD_S = float(os.environ.get("TEST_RESTART_S", "2"))  # before and after the signal
 PER_S = 15.0
 LONG = int(150 * LOAD_S)  # tokens of the streams that run when the signal comes
 CHECK_S = 0.1  # between two looks at /readyz
+SLOTS = 8  # of each replica of the estate
 
 
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Installation]]:
-    """Two gateways, each in front of the same two replicas, as two machines behind a balancer."""
-    with ExitStack() as stack:
-        var = tmp_path_factory.mktemp("replicas")
-        sims = stack.enter_context(simulated(var, count=2, sequences=32))
-        places = [
-            stack.enter_context(prepared(tmp_path_factory.mktemp(name), [pool(MODEL, sims, 32)]))
-            for name in ("first", "second")
-        ]
-        for place in places:
-            place.serve()
-            unlimited(place, "acme")
-        yield places
+@pytest.fixture
+def pair(
+    tmp_path_factory: pytest.TempPathFactory,
+    sims: list[Simulated],
+    estate: Installation,
+    operator: Operator,
+) -> Iterator[list[Installation]]:
+    """Two gateways in front of the same replicas, as two machines behind a balancer."""
+    with prepared(tmp_path_factory.mktemp("first"), [pool(MODEL, sims, SLOTS)]) as first:
+        first.serve()
+        unlimited(first, "acme")
+        yield [first, estate]
 
 
 @dataclass
