@@ -58,7 +58,7 @@ SECTIONS = {
             "tests/e2e/test_disconnects.py",
             "tests/e2e/test_rolling_restart.py",
         ),
-        900,
+        1200,
         {
             "TEST_REDIS_PAUSE_S": "20",
             "TEST_POSTGRESQL_FREEZE_S": "20",
@@ -123,7 +123,12 @@ SECTIONS = {
             "tests/e2e/test_hostile_replicas.py",
         ),
         1800,
-        {"TEST_FAULT_POINTS": "all", "TEST_GARBAGE_CASES": "20000", "TEST_BREAKS": "200"},
+        {
+            "TEST_FAULT_POINTS": "all",
+            "TEST_GARBAGE_CASES": "20000",
+            "TEST_BREAKS": "200",
+            "TEST_HANGS": "200",
+        },
     ),
     "abuse": Section(
         "Callers at their worst: time of callbacks, files, memory, readers that do not read",
