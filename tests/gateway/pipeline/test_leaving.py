@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from gateway.core.reasons import Outcome
-from tests.fakes.data_plane import House, chat, replica
+from tests.fakes.data_plane import House, chat, limit, replica, tenant
 from tests.fakes.scripts import hang_before_headers, tokens
+from tests.stores.factories import demand
 
 ONE_SLOT = (replica("r1", slots=1),)
+ONE_RUNS = {"pool in flight": 1, "pool on replicas": 1, "open attempts": 1}
 
 
 async def leaves_after(house: House, seconds: float, **fields: Any) -> None:
@@ -61,6 +63,31 @@ def test_caller_that_leaves_the_queue_is_never_dispatched(in_house: Any) -> None
         assert house.leftovers == {}
 
     in_house(scenario, replicas=ONE_SLOT)
+
+
+def test_hundred_callers_that_leave_the_queue_owe_and_hold_nothing(in_house: Any) -> None:
+    """Row 03: at once; one permit each of a tenant that has a hundred and one."""
+
+    async def scenario(house: House) -> None:
+        house.scripted.default = tokens(2, gap_s=100.0)
+        async with asyncio.TaskGroup() as callers:
+            callers.create_task(house.call(chat(stream=True)))
+            await asyncio.sleep(1.0)
+            for _ in range(100):
+                callers.create_task(leaves_after(house, 2.0, stream=True))
+            await asyncio.sleep(2.0)
+            assert house.leftovers == {"running": 101, "pool queued": 100} | ONE_RUNS
+            await asyncio.sleep(0.001)
+            assert house.leftovers == {"running": 1} | ONE_RUNS
+            (state,) = await house.store.peek((demand("concurrent", 1, 101),))
+            assert state.held == 1
+        assert len(house.scripted.attempts) == 1
+        gone = [each for each in house.records if each.outcome is Outcome.EVICTED]
+        assert len(gone) == 100
+        assert sum(each.charge_microcredits for each in gone) == 0
+
+    payer = tenant(limits=(limit("concurrent", 101),))
+    in_house(scenario, replicas=ONE_SLOT, tenants=(payer,))
 
 
 def test_caller_that_leaves_before_headers_owes_nothing(in_house: Any) -> None:
