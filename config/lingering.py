@@ -2,8 +2,8 @@
 
 A socket that is closed with unread bytes resets its peer, and the answer is lost on the way. So a
 connection is closed in two steps: our side at once, which the peer reads as the end of the answer;
-the rest once the peer has closed too, or has sent LINGER_BYTES more, or after LINGER_S. What comes
-meanwhile is thrown away.
+the rest once the peer has closed too, at the latest LINGER_S after the answer is with the system.
+What comes meanwhile is thrown away, up to LINGER_BYTES; beyond that it is not read.
 """
 
 from __future__ import annotations
@@ -40,7 +40,16 @@ class Lingering:
             return
         self._transport.write_eof()
         self._transport.resume_reading()
-        self._timer = self._loop.call_later(LINGER_S, self._transport.abort)
+        self._wait()
+
+    def _wait(self) -> None:
+        self._timer = self._loop.call_later(LINGER_S, self._end)
+
+    def _end(self) -> None:
+        if self._transport.get_write_buffer_size():
+            self._wait()
+        else:
+            self._transport.abort()
 
     def dropped(self, size: int) -> None:
         """So many bytes came while it was closing."""

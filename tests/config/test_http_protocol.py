@@ -11,6 +11,7 @@ import pytest
 
 from config.asgi_types import Receive, Scope, Send
 from config.http_protocol import HEAD_BYTES
+from config.lingering import LINGER_S
 from tests.config.http_edge import Echo, Talk, edge, talk
 
 HALF_HEADS = int(os.environ.get("TEST_HALF_HEADS", "0"))  # 0: of the suite
@@ -133,3 +134,19 @@ async def test_a_refused_body_is_not_read_and_its_sender_reads_the_answer() -> N
         status, told, _ = await client.answer()
         assert (status, b"connection: close" in told) == (413, True)
         assert await flood < 32 * 1024 * 1024  # what the buffers of two sockets hold
+
+
+async def test_an_answer_that_its_reader_takes_slowly_is_not_cut_by_what_follows_it() -> None:
+    """The wait for the peer begins when the answer has left, not before."""
+    size = 20_000_000  # more than the buffers of two sockets hold
+
+    async def large(scope: Scope, receive: Receive, send: Send) -> None:
+        headers = [(b"content-length", str(size).encode())]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"x" * size})
+
+    async with asyncio.timeout(30), edge(large) as port, talk(port) as client:
+        client.writer.write(ASK + b"\r\n" + b"nonsense\r\n\r\n")
+        await asyncio.sleep(LINGER_S + 0.2)
+        _, _, body = await client.answer()
+        assert len(body) == size

@@ -18,7 +18,7 @@ from tests.fakes.data_plane import POOL, House, chat, replica
 from tests.fakes.scripts import tokens
 
 MIB = 1024 * 1024
-MOST_S, P99_S = 0.100, 0.020
+MOST_S, P99_S = 0.060, 0.020  # the goal is 0.100 at most; as reached, 0.015
 CROWD = 300
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * (19 * MIB)}}
 HEAD = b'{"model":"model","messages":[{"role":"user","content":"x"}],'
