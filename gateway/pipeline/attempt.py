@@ -115,9 +115,13 @@ class Attempt:
             self._accepted(stream)
             async for chunk in stream.chunks():
                 if frames := exchange.splitter.feed(chunk):
-                    await self._take(frames, patience)
+                    error = self._understand(frames, patience)
+                    await self.talk.delivery.flush()
+                    self._go_on(error)
             if frames := exchange.splitter.finish():
-                await self._take(frames, patience)
+                error = self._understand(frames, patience)
+                await self.talk.delivery.flush()
+                self._go_on(error)
         if not exchange.reader.is_complete(needs_done=exchange.adapter.done_marker):
             raise UpstreamError(Reason.UPSTREAM_INCOMPLETE)
         self._complete = True
@@ -129,21 +133,18 @@ class Attempt:
         if self.exchange.adapter.started_at is StartedAt.HEADERS:
             self._has_started()
 
-    async def _take(self, frames: list[Frame], patience: Patience) -> None:
-        """One read's worth of frames: what they mean first, then what the caller gets. An error
-        among them is raised after what came before it has been relayed."""
-        now_s = self.call.clock.now()
-        error = self._understand(frames, now_s, patience)
-        await self.talk.delivery.flush()
+    def _go_on(self, error: UpstreamError | None) -> None:
+        """Raises what one read's worth of frames means for the attempt, once what came before it
+        has been relayed."""
         if error is not None:
             raise error
         if self._caller_is_too_slow():
             raise self._impatience()
 
-    def _understand(
-        self, frames: list[Frame], now_s: float, patience: Patience
-    ) -> UpstreamError | None:
-        """Once per event only what differs from event to event, all else once per read."""
+    def _understand(self, frames: list[Frame], patience: Patience) -> UpstreamError | None:
+        """What one read's worth of frames means, before any of it is relayed. Once per event only
+        what differs from event to event, all else once per read. An error ends it."""
+        now_s = self.call.clock.now()
         facts_of, take = self.exchange.reader.facts, self.talk.delivery.take
         content = visible = begun = False
         error: UpstreamError | None = None

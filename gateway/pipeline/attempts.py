@@ -32,6 +32,7 @@ from gateway.wire.dialect import Rewrite
 from gateway.wire.errors import excerpt_for_operators
 from gateway.wire.headers import to_replica
 
+MOST_SALTS = 4_096  # that are remembered
 FIRST_CONTENT_S = (30.0, 60.0, 300.0)  # by class
 
 
@@ -61,6 +62,7 @@ class Attempts:
         self._bus = bus
         self._settings = settings
         self._salt_secret = salt_secret
+        self._salts: dict[tuple[str, str], str] = {}
 
     async def run(self, call: Call, lease: Lease, talk: Conversation) -> UpstreamError | None:
         """One attempt under ``lease``. Returns the replica's failure; all else is raised."""
@@ -141,8 +143,14 @@ class Attempts:
 
     def _salt(self, tenant: str, model: str) -> str:
         """Length-prefixed, so that no two pairs frame alike."""
-        text = f"{len(model)}:{model}{len(tenant)}:{tenant}".encode()
-        return hmac.new(self._salt_secret, text, hashlib.sha256).hexdigest()[:32]
+        salt = self._salts.get((tenant, model))
+        if salt is None:
+            text = f"{len(model)}:{model}{len(tenant)}:{tenant}".encode()
+            salt = hmac.new(self._salt_secret, text, hashlib.sha256).hexdigest()[:32]
+            if len(self._salts) >= MOST_SALTS:
+                self._salts.clear()
+            self._salts[tenant, model] = salt
+        return salt
 
     @contextmanager
     def _recorded(self, call: Call, lease: Lease) -> Iterator[None]:

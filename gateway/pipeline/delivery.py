@@ -12,7 +12,7 @@ from typing import Protocol
 from gateway.core.errors import UpstreamError
 from gateway.core.reasons import Reason
 from gateway.pipeline.call import Call
-from gateway.pipeline.reply import Headers, Reply
+from gateway.pipeline.reply import Headers, Reply, Stage
 from gateway.pipeline.telling import answer_headers
 from gateway.wire.dialect import Dialect, Frame, FrameFacts
 
@@ -70,7 +70,10 @@ class StreamDelivery:
         body = self._buffer[0] if len(self._buffer) == 1 else b"".join(self._buffer)
         self._buffer.clear()
         self._call.next_event = self._next_event
-        await self._reply.commit(self._headers, body)
+        if self._reply.stage is Stage.OPEN:
+            await self._reply.commit(self._headers, body)
+        else:
+            await self._reply.write(body)
         return bool(body)
 
     def restart(self) -> None:

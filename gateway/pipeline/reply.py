@@ -69,7 +69,13 @@ class Reply:
     async def write(self, body: bytes) -> None:
         """Only while committed; after the end it does nothing."""
         if self.stage is Stage.COMMITTED and body:
-            await self._hand_over(_body(body, more=True))
+            while self._since_s is not None:
+                await self._until_free()
+            self._since_s = self.spoke_s = self._clock.monotonic()
+            try:
+                await self._send(_body(body, more=True))
+            finally:
+                self._handed_over()
 
     async def finish(self, body: bytes = b"") -> None:
         """Ends a committed stream."""
@@ -88,15 +94,21 @@ class Reply:
     async def _hand_over(self, *messages: dict[str, Any]) -> None:
         """All of them before anyone else's."""
         while self._since_s is not None:
-            self._free.clear()
-            await self._free.wait()
+            await self._until_free()
         self._since_s = self.spoke_s = self._clock.monotonic()
         try:
             for message in messages:
                 await self._send(message)
         finally:
-            self._waited_s, self._since_s = self.waited_s, None
-            self._free.set()
+            self._handed_over()
+
+    async def _until_free(self) -> None:
+        self._free.clear()
+        await self._free.wait()
+
+    def _handed_over(self) -> None:
+        self._waited_s, self._since_s = self.waited_s, None
+        self._free.set()
 
 
 def _start(status: int, headers: Headers) -> dict[str, Any]:

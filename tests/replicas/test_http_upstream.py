@@ -212,7 +212,9 @@ async def test_hung_replica_does_not_slow_its_neighbours(upstream: HttpUpstream)
     """R15"""
     async with running() as hung, running() as healthy:
         hung.default = scripts.hang_before_headers()
-        to_hung = [read(upstream, target(hung.url, slug="hung")) for _ in range(200)]
+        patient = AttemptTimeouts(connect_s=30.0, headers_s=60.0, idle_s=60.0)
+        hanging = target(hung.url, slug="hung")
+        to_hung = [read(upstream, hanging, timeouts=patient) for _ in range(200)]
         stuck = [asyncio.create_task(one) for one in to_hung]
         await hung.arrival(200)
         started_s = time.perf_counter()

@@ -224,18 +224,17 @@ class Connection(asyncio.Protocol):
         self._wake()
 
     def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
 
-    async def _news(self, until_s: float) -> None:
+    def _news(self, until_s: float) -> asyncio.Future[None]:
+        """To be awaited at once."""
         self._until_s = until_s
         if self._timer is None or until_s < self._timer_at_s:
             self._arm()
-        self._waiter = self._loop.create_future()
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
+        self._waiter = waiter = self._loop.create_future()
+        return waiter
 
     def _arm(self) -> None:
         if self._timer is not None:
@@ -251,3 +250,4 @@ class Connection(asyncio.Protocol):
             self._arm()
         else:
             self._waiter.set_exception(TimeoutError())
+            self._waiter = None

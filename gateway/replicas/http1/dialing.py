@@ -18,6 +18,7 @@ import socket
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from urllib.parse import urlsplit
 
 from gateway.replicas.http1.connection import Connection
@@ -51,7 +52,7 @@ class Dialer:
     """``networks``: as in ``gateway.services.addresses``. ``resolve`` None: the system's."""
 
     def __init__(self, networks: Sequence[str], resolve: Resolve | None = None) -> None:
-        self._networks = networks
+        self._is_allowed = lru_cache(MOST_NAMES)(partial(_is_allowed, networks))
         self._resolve = resolve or _system_addresses
         self._known: dict[str, tuple[float, Sequence[str]]] = {}
         self._tls: ssl.SSLContext | None = None
@@ -104,8 +105,9 @@ class Dialer:
             self._known[name] = now_s + NAME_S, addresses
         return addresses
 
-    def _is_allowed(self, address: str) -> bool:
-        return is_allowed(ipaddress.ip_address(address.partition("%")[0]), self._networks)
+
+def _is_allowed(networks: Sequence[str], address: str) -> bool:
+    return is_allowed(ipaddress.ip_address(address.partition("%")[0]), networks)
 
 
 def _is_address(host: str) -> bool:
