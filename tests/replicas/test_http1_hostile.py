@@ -186,7 +186,7 @@ async def test_dripping_head_does_not_move_the_limit_of_time(upstream: HttpUpstr
 
         dripping = asyncio.create_task(drip())
         with pytest.raises(UpstreamError) as caught:
-            await read(upstream, target(server.url), timeouts=AttemptTimeouts(1.0, 0.1, 5.0))
+            await read(upstream, target(server.url), timeouts=AttemptTimeouts(1.0, 0.3, 5.0))
         assert caught.value.reason is Reason.UPSTREAM_TIMEOUT
         await dripping
 

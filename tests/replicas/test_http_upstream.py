@@ -175,7 +175,7 @@ async def test_headers_too_late_time_out(upstream: HttpUpstream, replica: Script
     """Row 40"""
     replica.next(scripts.hang_before_headers())
     with pytest.raises(UpstreamError) as caught:
-        await read(upstream, target(replica.url), timeouts=AttemptTimeouts(1.0, 0.05, 1.0))
+        await read(upstream, target(replica.url), timeouts=AttemptTimeouts(1.0, 0.3, 1.0))
     assert caught.value.reason is Reason.UPSTREAM_TIMEOUT
     await replica.calls[0].gone.wait()
 
@@ -236,6 +236,21 @@ async def test_same_slug_with_another_serial_is_another_pool(
     await upstream.forget(target(replica.url, serial=1))
     await read(upstream, target(replica.url, serial=2))
     assert replica.connections == 2
+
+
+async def test_attempt_on_a_forgotten_replica_ends_with_an_error(
+    upstream: HttpUpstream, replica: ScriptedReplica
+) -> None:
+    """R6"""
+    replica.next(scripts.hang_after(1))
+    async with upstream.stream(target(replica.url), CHAT, b"{}", {}, SHORT) as stream:
+        chunks = aiter(stream.chunks())
+        await anext(chunks)
+        await upstream.forget(target(replica.url))
+        with pytest.raises(ConnectionLost):
+            async for _ in chunks:
+                pass
+    await replica.calls[0].gone.wait()
 
 
 async def test_probe_answers_with_any_status_and_a_bounded_body(

@@ -22,8 +22,10 @@ class Rebinding:
 
     def __init__(self, *addresses: str) -> None:
         self.addresses = addresses
+        self.asked = 0
 
     async def __call__(self, name: str) -> Sequence[str]:
+        self.asked += 1
         return self.addresses
 
 
@@ -62,4 +64,23 @@ async def test_of_several_addresses_only_the_allowed_ones_are_tried(
     replica.next(scripts.tokens(3))
     async with asyncio.timeout(5):
         assert b"[DONE]" in await read(upstream, target(named(replica)))
+    await upstream.close()
+
+
+async def test_of_several_addresses_the_next_is_tried_where_one_refuses(
+    replica: ScriptedReplica,
+) -> None:
+    upstream = HttpUpstream(("127.0.0.0/8",), resolve=Rebinding("127.0.0.2", "127.0.0.1"))
+    assert b"[DONE]" in await read(upstream, target(named(replica)))
+    await upstream.close()
+
+
+async def test_name_is_asked_for_once_in_a_while(replica: ScriptedReplica) -> None:
+    """A server that closes after every answer would cost a question per call."""
+    replica.close_after_stream = True
+    resolve = Rebinding("127.0.0.1")
+    upstream = HttpUpstream(("127.0.0.0/8",), resolve=resolve)
+    for _ in range(3):
+        await read(upstream, target(named(replica), kind="llamacpp"))
+    assert (replica.connections, resolve.asked) == (3, 1)
     await upstream.close()
