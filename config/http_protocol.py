@@ -1,15 +1,17 @@
 """Which requests does the server take? uvicorn's strict parser, with the bounds that it lacks.
 
-A head has at most HEADERS headers and HEAD_BYTES bytes (431), however it is cut into reads, and
-HEAD_TIMEOUT_S seconds from its connection, or from its first byte on a connection that is used
-again, empty lines before it included (408; closed in silence where nothing came). It names one host
-and no transfer coding but chunked. What is no HTTP/1.1 or 1.0 is refused (400), and so is a header
-after the body, a chunked trailer, which would pass for one of the head. Every refusal is an answer
-in the API's shape and ends the connection; it never cuts into the answer of an earlier request,
-which is completed instead.
+A head is bounded however it is cut into reads (431), and has HEAD_TIMEOUT_S seconds from its
+connection, or from its first byte on a connection that is used again, empty lines before it
+included (408; closed in silence where nothing came). What else it must be says ``http_head``. A
+header after the body, a chunked trailer, would pass for one of the head and is refused (400). Every
+refusal is an answer in the API's shape and ends the connection; it never cuts into the answer of an
+earlier request, which is completed instead.
 
 An answer that begins before its request has come whole also ends its connection: what is left of
 that request is not read.
+
+Of uvicorn's own protocol there remain the parser, the upgrade to a websocket and what the server
+asks of a connection. Requests and answers are ``http_exchange``'s.
 """
 
 from __future__ import annotations
@@ -23,14 +25,15 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from config.http_exchange import Exchange
+from config.http_head import HEAD_BYTES, HEADERS, Head
 from config.http_refusals import head_too_large, head_too_late, no_place, rendered, unparseable
+from config.http_waits import Waits
 from config.lingering import Lingering
 from gateway.core.errors import CallError
 
-HEADERS = 100
-HEAD_BYTES = 32 * 1024
 HEAD_TIMEOUT_S = 5.0
-_CLOSE = (b"connection", b"close")
+_ASGI = {"version": "3.0", "spec_version": "2.3"}
 
 
 class _Unreadable(Exception):
@@ -40,12 +43,9 @@ class _Unreadable(Exception):
 class BoundedProtocol(HttpToolsProtocol):
     transport: Lingering  # type: ignore[assignment]
     _in_head = True
-    _headers = 0
-    _hosts = 0
-    _codings: tuple[bytes, ...] = ()  # of the body on the way
+    _begun = False  # the head, by its first byte
     _head_bytes = 0  # of reads that did not end the head
-    _parsed_bytes = 0  # of the address and the headers
-    _timer: asyncio.TimerHandle | None = None
+    _running: Exchange | None = None  # ``cycle`` is the last one, which may wait behind it
     _deaf = False  # nothing more is read; the answers under way are completed
 
     def __init__(
@@ -62,15 +62,41 @@ class BoundedProtocol(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self._head_timeout_s = head_timeout_s
         self._full = full
+        self._head = Head()
+        self._of_all: dict[str, Any] = {}  # what the scopes of all requests have in common
+
+    # The connection
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(cast(asyncio.Transport, Lingering(transport, self.loop)))
-        self._wait_for_head()
+        self._of_all = {
+            "type": "http",
+            "asgi": _ASGI,
+            "server": self.server,
+            "client": self.client,
+            "scheme": self.scheme,
+            "root_path": self.root_path,
+        }
+        self._waits = Waits(
+            self.loop,
+            head_timeout_s=self._head_timeout_s,
+            idle_timeout_s=self.timeout_keep_alive,
+            late=self._give_up,
+            idle=self.transport.close,
+        )
+        self._waits.for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_waiting()
+        self._waits.ended()
         self.transport.ended()
-        super().connection_lost(exc)
+        self.connections.discard(self)
+        for exchange in (self._running, cast(Exchange | None, self.cycle)):
+            if exchange is not None:
+                exchange.lost()
+        self.flow.resume_writing()
+        if exc is None:
+            self.transport.close()
+        self.parser = None  # type: ignore[assignment]
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
@@ -78,14 +104,14 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         if self._deaf:
             return
+        self._waits.at_work()
         if self._in_head:
             self._head_bytes += len(data)
-        self._unset_keepalive_if_required()
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade:
             if self._should_upgrade():
-                self._stop_waiting()
+                self._waits.ended()
                 self.handle_websocket_upgrade()
         except httptools.HttpParserError:  # also what `_stop` raises
             self._refuse(unparseable("it cannot be parsed"))
@@ -98,76 +124,102 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         if self._head_bytes > HEAD_BYTES:
             self._refuse(head_too_large(HEADERS, HEAD_BYTES))
-        elif self._timer is None and self._answered:
-            self._wait_for_head()
+        elif self._begun or self._answered:
+            self._waits.for_head()
+
+    # What the parser finds
 
     def on_message_begin(self) -> None:
-        self._in_head = True
-        self._headers = self._hosts = self._parsed_bytes = 0
-        self._codings = ()
+        self._in_head = self._begun = True
         self.transport.unread = True
-        if self._timer is None:
-            self._wait_for_head()
-        super().on_message_begin()
+        self._head = Head()
+        self.headers = self._head.headers
 
     def on_url(self, url: bytes) -> None:
-        self._parsed_bytes += len(url)
-        super().on_url(url)
+        self._head.add_address(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._in_head:
             self._stop(unparseable("trailers are not accepted"))
-        self._headers += 1
-        match name.lower():
-            case b"host":
-                self._hosts += 1
-            case b"transfer-encoding":
-                self._codings += (value.lower(),)
-        self._parsed_bytes += len(name) + len(value)
-        if self._headers > HEADERS or self._parsed_bytes > HEAD_BYTES:
-            self._stop(head_too_large(HEADERS, HEAD_BYTES))
-        super().on_header(name, value)
+        try:
+            self._head.add(name, value)
+        except CallError as error:
+            self._stop(error)
 
     def on_headers_complete(self) -> None:
-        self._check_head(self.parser.get_http_version())
-        self._in_head = False
+        version = self.parser.get_http_version()
+        self._check_head(version)
+        self._in_head = self._begun = False
         self._head_bytes = 0
-        self._stop_waiting()
-        super().on_headers_complete()
-        if self.parser.should_upgrade() and self._should_upgrade():
-            return
-        self.cycle.default_headers = [*self.cycle.default_headers, _CLOSE]
-        if self.parser.should_upgrade():  # to something else, which is not done
-            self.cycle.keep_alive = False
+        self._waits.head_ended()
+        self.url = self._head.url
+        self.expect_100_continue = self._head.waits_for_leave
+        of_all = {**self._of_all, "state": self.app_state.copy()}
+        self.scope = cast(Any, self._head.scope(of_all, self.parser.get_method(), version))
+        if not self._upgrades:
+            self._begin(version)
 
     def _check_head(self, version: str) -> None:
-        if version not in ("1.0", "1.1"):
-            self._stop(unparseable("its version must be 1.1 or 1.0"))
-        if self._hosts > 1 or (self._hosts == 0 and version == "1.1"):
-            self._stop(unparseable("it must name one host"))
-        if self._codings and (version == "1.0" or self._codings != (b"chunked",)):
-            self._stop(unparseable("its body can be chunked and nothing else"))
+        try:
+            self._head.check(version)
+        except CallError as error:
+            self._stop(error)
         if self._full():
             self._stop(no_place())
 
+    def on_body(self, body: bytes) -> None:
+        if not self._over:
+            cast(Exchange, self.cycle).take(body)
+
     def on_message_complete(self) -> None:
-        super().on_message_complete()
+        if not self._over:
+            cast(Exchange, self.cycle).end()
         self._in_head = True
         self.transport.unread = False
-        if self.cycle is not None:
-            self.cycle.default_headers = self.server_state.default_headers
+
+    @property
+    def _upgrades(self) -> bool:
+        return self.parser.should_upgrade() and self._should_upgrade()
 
     @property
     def _answered(self) -> bool:
         return self.cycle is None or self.cycle.response_complete
 
-    def _wait_for_head(self) -> None:
-        self._timer = self.loop.call_later(self._head_timeout_s, self._give_up)
+    @property
+    def _over(self) -> bool:
+        """Nobody waits for the body of this request."""
+        return self._answered or self._upgrades
 
-    def _stop_waiting(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+    # From one request to the next
+
+    def _begin(self, version: str) -> None:
+        """An upgrade to something else than a websocket is not done: it ends the connection."""
+        goes_on = self.parser.should_keep_alive() and not self.parser.should_upgrade()
+        behind = not self._answered
+        exchange = Exchange(self, self.scope, keep_alive=version != "1.0" and goes_on)
+        self.cycle = exchange
+        if behind:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((exchange, self.app))
+        else:
+            self._start_asgi_task(exchange, self.app)
+
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def on_response_complete(self) -> None:
+        self.server_state.total_requests += 1
+        self._running = None
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        else:
+            self._waits.at_rest()
+
+    # Refusals
 
     def _give_up(self) -> None:
         if self.transport.unread:
@@ -184,7 +236,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.transport.is_closing() or self._deaf:
             return
         self._deaf = True
-        self._stop_waiting()
+        self._waits.head_ended()
         self.transport.unread = True
         if not self._answered:
             if self._in_head:  # of a request behind it
@@ -193,7 +245,6 @@ class BoundedProtocol(HttpToolsProtocol):
             if self.cycle.response_started or self.pipeline:
                 self.transport.abort()
                 return
-            self.cycle.disconnected = True
-            self.cycle.message_event.set()
-        self.transport.write(rendered(error, getattr(self, "url", b"")))
+            cast(Exchange, self.cycle).lost()
+        self.transport.write(rendered(error, self._head.url))
         self.transport.close()

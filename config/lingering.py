@@ -21,6 +21,7 @@ class Lingering:
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport = transport
+        self.write = transport.write  # not looked for anew with each piece of an answer
         self._loop = loop
         self._timer: asyncio.TimerHandle | None = None
         self._left_bytes = LINGER_BYTES

@@ -1,7 +1,7 @@
 """What did the caller send, and is it still there? The ASGI side of one call's request.
 
 The body is read within bounds of bytes and time. After it the only thing left to hear from the
-caller is that it left; ``watched`` listens for that.
+caller is that it left; ``watched`` listens for that, as a task where the server does not tell it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from gateway.wire.dialect import BodyBounds, Dialect, ParsedBody
 from gateway.wire.headers import check_content
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
+WhenGone = Callable[[Callable[[], None] | None], None]  # None: nobody is to be told any more
 
+GONE = "fairway.gone"  # extension of the scope, of our own server: a WhenGone
 OFF_LOOP_BYTES = 256 * 1024  # larger bodies are parsed in a thread
 BOUNDS = BodyBounds()
 
@@ -31,6 +33,7 @@ class Incoming:
     headers: Mapping[str, str]  # names in lower case
     peer: str
     receive: Receive
+    when_gone: WhenGone | None = None  # None: only ``receive`` tells that the caller left
 
     async def parsed_body(self, *, most_bytes: int, timeout_s: float) -> ParsedBody:
         """Raises Rejected (BODY_TOO_LARGE, BODY_TIMEOUT, UNSUPPORTED_ENCODING, INVALID_REQUEST) or
@@ -49,6 +52,13 @@ class Incoming:
     @contextmanager
     def watched(self, interruption: Interruption) -> Iterator[None]:
         """Interrupts when the caller leaves. A half-closed connection counts as left."""
+        if self.when_gone is not None:
+            self.when_gone(lambda: interruption.interrupt(Interrupted(Reason.CLIENT_GONE)))
+            try:
+                yield
+            finally:
+                self.when_gone(None)
+            return
         watcher = asyncio.get_running_loop().create_task(
             self._until_gone(interruption), name="watch for disconnect"
         )

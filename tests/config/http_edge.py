@@ -15,6 +15,7 @@ from config.asgi_types import Application, Receive, Scope, Send
 from config.http_protocol import HEAD_TIMEOUT_S, BoundedProtocol
 
 MOST_BYTES = 1000
+DATE = (b"date", b"Mon, 30 Nov 2026 20:00:00 GMT")  # which a server of its own writes anew
 
 
 @dataclass
@@ -49,12 +50,15 @@ async def _is_read(receive: Receive) -> bool:
 
 @asynccontextmanager
 async def edge(
-    application: Application, *, head_timeout_s: float = HEAD_TIMEOUT_S
+    application: Application, *, head_timeout_s: float = HEAD_TIMEOUT_S, keep_alive_s: int = 5
 ) -> AsyncIterator[int]:
     """The port."""
-    config = uvicorn.Config(application, lifespan="off", log_config=None, timeout_keep_alive=5)
+    config = uvicorn.Config(
+        application, lifespan="off", log_config=None, timeout_keep_alive=keep_alive_s
+    )
     config.load()
     state = ServerState()
+    state.default_headers = [DATE]
 
     def protocol() -> BoundedProtocol:
         return BoundedProtocol(config, state, {}, head_timeout_s=head_timeout_s)
@@ -88,3 +92,10 @@ async def talk(port: int) -> AsyncIterator[Talk]:
         yield Talk(reader, writer)
     finally:
         writer.close()
+
+
+@asynccontextmanager
+async def connection(application: Application, *, keep_alive_s: int = 5) -> AsyncIterator[Talk]:
+    """To an edge of its own."""
+    async with edge(application, keep_alive_s=keep_alive_s) as port, talk(port) as client:
+        yield client

@@ -10,9 +10,9 @@ import os
 import pytest
 
 from config.asgi_types import Receive, Scope, Send
-from config.http_protocol import HEAD_BYTES
+from config.http_head import HEAD_BYTES
 from config.lingering import LINGER_S
-from tests.config.http_edge import Echo, Talk, edge, talk
+from tests.config.http_edge import Echo, Talk, connection, edge, talk
 
 HALF_HEADS = int(os.environ.get("TEST_HALF_HEADS", "0"))  # 0: of the suite
 HEAD_S, DRIP_S = (5.0, 1.0) if HALF_HEADS else (0.4, 0.02)
@@ -21,6 +21,12 @@ UPGRADE = (
     b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
     b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
 )
+
+
+async def empty_answer(scope: Scope, receive: Receive, send: Send) -> None:
+    headers = [(b"content-length", b"0")]
+    await send({"type": "http.response.start", "status": 204, "headers": headers})
+    await send({"type": "http.response.body"})
 
 
 async def echo(scope: Scope, receive: Receive, send: Send) -> None:
@@ -150,3 +156,44 @@ async def test_an_answer_that_its_reader_takes_slowly_is_not_cut_by_what_follows
         await asyncio.sleep(LINGER_S + 0.2)
         _, _, body = await client.answer()
         assert len(body) == size
+
+
+async def test_an_idle_connection_is_closed_and_a_busy_one_is_not() -> None:
+    """The timer of the first request finds the second one at work, and looks again after it."""
+    asked, answered = asyncio.Event(), asyncio.Event()
+
+    async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] == "/slow":
+            asked.set()
+            await answered.wait()
+        await empty_answer(scope, receive, send)
+
+    async with asyncio.timeout(20), connection(slow, keep_alive_s=1) as client:
+        client.writer.write(ASK + b"\r\n")
+        await client.answer()
+        client.writer.write(ASK.replace(b"/ ", b"/slow ") + b"\r\n")
+        await asked.wait()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1.2):
+                await client.reader.read(1)
+        answered.set()
+        assert (await client.answer())[0] == 204
+        assert await client.reader.read() == b""
+
+
+async def test_requests_in_one_piece_are_answered_one_after_the_other() -> None:
+    at_work: list[str] = []
+
+    async def one_at_a_time(scope: Scope, receive: Receive, send: Send) -> None:
+        at_work.append(scope["path"])
+        assert (await receive())["body"] == scope["path"].encode()
+        await asyncio.sleep(0.01)
+        assert at_work == [scope["path"]]
+        at_work.clear()
+        await empty_answer(scope, receive, send)
+
+    ask = b"POST /%d HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n/%d"
+    async with asyncio.timeout(20), connection(one_at_a_time) as client:
+        client.writer.write(b"".join(ask % (number, number) for number in range(5)))
+        for _ in range(5):
+            assert (await client.answer())[0] == 204
