@@ -27,6 +27,7 @@ from config.web import Refused, Web, answer
 
 PROBES = frozenset(("/livez", "/readyz", "/healthz", "/health", "/metrics"))
 WORKERS = ("/v1/files", "/v1/batches")
+_BELOW_WORKERS = tuple(f"{own}/" for own in WORKERS)
 
 
 class Fronts:
@@ -62,7 +63,7 @@ class Fronts:
         return None if self._role is Role.GATEWAY else self._web
 
     def _inference(self, path: str) -> Application | None:
-        if any(path == own or path.startswith(f"{own}/") for own in WORKERS):
+        if path.startswith(WORKERS) and (path in WORKERS or path.startswith(_BELOW_WORKERS)):
             return self._workers
         fairway = self.parts.fairway
         return cast(Application, fairway.data_plane) if fairway else None

@@ -5,8 +5,9 @@ response leaves with the first piece of its body, the names and values of all he
 once, and nobody who needs no event pays for one. A head whose body does not follow in the same turn
 of the loop goes out alone.
 
-``scope["extensions"]["fairway.gone"]`` is ``when_gone``, which tells once that the client has left,
-so that nobody needs a task that listens for it.
+Two extensions of the scope: ``when_gone`` tells once that the client has left, so that nobody needs
+a task that listens for it; ``whole_body`` gives a body that is there already, so that nobody needs
+a timer to wait for it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
-from gateway.pipeline.incoming import GONE
+from gateway.pipeline.incoming import GONE, WHOLE_BODY
 
 if TYPE_CHECKING:
     from config.http_protocol import BoundedProtocol
@@ -37,7 +38,7 @@ class Exchange(RequestResponseCycle):
     """``run_asgi``, the outermost place where an error is caught, is inherited."""
 
     def __init__(self, protocol: BoundedProtocol, scope: Any, *, keep_alive: bool) -> None:
-        scope["extensions"] = {GONE: self.when_gone}
+        scope["extensions"] = {GONE: self.when_gone, WHOLE_BODY: self.whole_body}
         self.scope = scope
         self.logger = _log
         self.transport = cast(asyncio.Transport, protocol.transport)
@@ -108,6 +109,13 @@ class Exchange(RequestResponseCycle):
             self._news.clear()
             await self._news.wait()
         return _DISCONNECT
+
+    def whole_body(self) -> bytes | None:
+        """None while some of it is still to come, or when it was received before."""
+        if self.more_body or self._told_all or self.disconnected:
+            return None
+        body: bytes = self._next_body()["body"]
+        return body
 
     def _next_body(self) -> dict[str, Any]:
         body = b"".join(self._parts)

@@ -22,6 +22,8 @@ from gateway.snapshot.values import Snapshot
 from tenants import key_format
 from tenants.snapshot import KeyValue, TenantValue
 
+MOST_PRINCIPALS = 10_000
+
 
 @dataclass(frozen=True, slots=True)
 class BatchLine:
@@ -54,6 +56,7 @@ class Authenticator:
         self._credentials = credentials
         self._clock = clock
         self._bad_keys = BadKeys()
+        self._principals: dict[str, Principal] = {}
 
     def principal(
         self, headers: Mapping[str, str], snapshot: Snapshot, *, scope: str, peer: str
@@ -73,14 +76,23 @@ class Authenticator:
             raise self._wrong_key(peer) if secret else Rejected(Reason.INVALID_API_KEY)
         if not self._live(key):
             raise Rejected(Reason.INVALID_API_KEY)
-        tenant = _tenant(key, snapshot)
+        return self._of_key(key, _tenant(key, snapshot))
+
+    def _of_key(self, key: KeyValue, tenant: TenantValue) -> Principal:
+        """Made once per configuration."""
+        known = self._principals.get(key.key_id)
+        if known is not None and known.key is key and known.tenant is tenant:
+            return known
+        if len(self._principals) >= MOST_PRINCIPALS:
+            self._principals.clear()
         highest = tenant.highest_class
-        return Principal(
+        found = self._principals[key.key_id] = Principal(
             tenant,
             key,
             key.highest_class.clamped_to(highest),
             key.default_class.clamped_to(key.highest_class).clamped_to(highest),
         )
+        return found
 
     def _known_key(self, secret: str, snapshot: Snapshot) -> KeyValue | None:
         key_id = key_format.parse(secret)

@@ -21,7 +21,7 @@ from gateway.pipeline.call import Call, new_call_id
 from gateway.pipeline.call_clock import CallClock
 from gateway.pipeline.call_record import record_of
 from gateway.pipeline.classify import usable_models
-from gateway.pipeline.incoming import GONE, Incoming
+from gateway.pipeline.incoming import GONE, WHOLE_BODY, Incoming
 from gateway.pipeline.life import INFERENCE, Pipeline
 from gateway.pipeline.reply import Reply
 from gateway.pipeline.telling import answer_headers, tell
@@ -66,7 +66,9 @@ class DataPlane:
         dialect = _dialect_of(path, headers)
         client = scope.get("client") or ("", 0)
         told = scope.get("extensions") or {}
-        incoming = Incoming(dialect, headers, client[0], receive, told.get(GONE))
+        incoming = Incoming(
+            dialect, headers, client[0], receive, told.get(GONE), told.get(WHOLE_BODY)
+        )
         call = self._arrived(incoming, path)
         reply = Reply(send, self._clock)
         try:

@@ -9,10 +9,10 @@ meets its own refund.
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
+from types import TracebackType
 
-from gateway.active_calls.layout import Opening
+from gateway.active_calls.layout import BucketParts, Opening
 from gateway.active_calls.table import ActiveCalls
 from gateway.background import Background
 from gateway.core.dispatch.effects import Usage
@@ -45,34 +45,64 @@ class Admission:
         self._background = background
         self._plans = Plans()
 
-    @asynccontextmanager
-    async def admitted(self, call: Call) -> AsyncIterator[None]:
-        """Raises Rejected: a limit, CANNOT_FIT, QUOTA_UNAVAILABLE, GATEWAY_FULL."""
-        demands = self._demands(call)
-        try:
-            await reserve(self._store, call, demands)
-            call.active = self._active.open(_opening(call, demands))
-            call.clock.admit_s = call.clock.now()
-            yield
-            call.completed()
-        except CallError as error:
-            call.ended_by(error)
-            raise
-        finally:
-            call.broke_off()
-            self._settle(call, demands)
+    def admitted(self, call: Call) -> Admitted:
+        return Admitted(self, call)
 
-    def _demands(self, call: Call) -> tuple[Demand, ...]:
+    async def enter(self, call: Call, demands: tuple[Demand, ...]) -> None:
+        await reserve(self._store, call, demands)
+        call.active = self._active.open(_opening(call, demands))
+        call.clock.admit_s = call.clock.now()
+
+    def demands(self, call: Call) -> tuple[Demand, ...]:
         plan = self._plans.of(call.placed)
         return plan.demands(call.placed.count.size, wall_s=call.arrived_at)
 
-    def _settle(self, call: Call, demands: tuple[Demand, ...]) -> None:
+    def settle(self, call: Call, demands: tuple[Demand, ...]) -> None:
         """Also for a call whose reservation failed half-way: settling what never was is
         harmless."""
         order = call.placed
         usage = call.charged_usage()
         actual = None if usage is None else _charges(order, call.priced(usage), demands)
         self._background.spawn(f"settle {call.call_id}", self._store.settle(call.call_id, actual))
+
+
+class Admitted:
+    """An async context. Entering raises Rejected: a limit, CANNOT_FIT, QUOTA_UNAVAILABLE,
+    GATEWAY_FULL."""
+
+    __slots__ = ("_admission", "_call", "_demands")
+
+    def __init__(self, admission: Admission, call: Call) -> None:
+        self._admission = admission
+        self._call = call
+        self._demands: tuple[Demand, ...] = ()
+
+    async def __aenter__(self) -> None:
+        self._demands = self._admission.demands(self._call)
+        try:
+            await self._admission.enter(self._call, self._demands)
+        except BaseException as error:
+            self._leave(error)
+            raise
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._leave(error)
+
+    def _leave(self, error: BaseException | None) -> None:
+        call = self._call
+        try:
+            if error is None:
+                call.completed()
+            elif isinstance(error, CallError):
+                call.ended_by(error)
+        finally:
+            call.broke_off()
+            self._admission.settle(call, self._demands)
 
 
 class Plans:
@@ -150,6 +180,10 @@ def _seconds(wait_s: float) -> str:
     return f"{max(0.1, wait_s):.1f} s" if wait_s < 9.95 else f"{wait_s:,.0f} s"
 
 
+def _parts(key: BucketKey) -> BucketParts:
+    return key.owner, key.meter, key.pool, key.klass, key.period
+
+
 def _opening(call: Call, demands: tuple[Demand, ...]) -> Opening:
     order = call.placed
     line = order.principal.line
@@ -165,10 +199,7 @@ def _opening(call: Call, demands: tuple[Demand, ...]) -> Opening:
         arrived_at=call.arrived_at,
         prompt_tokens=order.count.size.input_tokens,
         reserved_tokens=order.count.reserved_tokens,
-        demands=tuple(
-            ((d.key.owner, d.key.meter, d.key.pool, d.key.klass, d.key.period), d.amount)
-            for d in demands
-        ),
+        demands=tuple([(_parts(demand.key), demand.amount) for demand in demands]),
         request_id=call.request_id,
         batch_id=line.batch_id if line else "",
         line_no=line.line_no if line else None,

@@ -25,12 +25,19 @@ from gateway.replicas.adapters import adapter_of
 from gateway.snapshot.values import PoolValue, ReplicaValue
 
 ENABLED = "enabled"
+MOST_ROOMS = 10_000
+_ROOMS: dict[tuple[str, str], tuple[PoolValue, float]] = {}
+_PLAIN_UNLESS = frozenset(
+    ("tools", "functions", "text", "output_config", "response_format")  # see _needed
+)
 Test = Callable[[ReplicaValue], bool]
 
 
 def eligible_replicas(order: Order, endpoint: str) -> frozenset[str] | None:
     """None = all of the pool. ``endpoint``: the one that its replica must serve. Raises
     Rejected(INVALID_REQUEST)."""
+    if _all_alike(order, endpoint):
+        return None
     pool = order.route.pool
     replicas = [replica for replica in pool.replicas if replica.state == ENABLED]
     everybody = len(replicas)
@@ -49,6 +56,41 @@ def eligible_replicas(order: Order, endpoint: str) -> frozenset[str] | None:
     if len(replicas) == everybody:
         return None
     return frozenset(replica.slug for replica in replicas)
+
+
+def _all_alike(order: Order, endpoint: str) -> bool:
+    """Nothing is asked that any replica of the pool could lack: most calls, and quick to tell."""
+    body, pool = order.body, order.route.pool
+    if body.has_media or order.hints.region or not _PLAIN_UNLESS.isdisjoint(body.body):
+        return False
+    room = _room_of_all(pool, endpoint)
+    return order.count.size.input_tokens + order.count.expected_output <= room
+
+
+def _room_of_all(pool: PoolValue, endpoint: str) -> float:
+    """Tokens that fit every enabled replica; -1 where replicas differ in anything else. Looked at
+    once per configuration: known by the very object of the snapshot."""
+    known = _ROOMS.get((pool.slug, endpoint))
+    if known is not None and known[0] is pool:
+        return known[1]
+    if len(_ROOMS) >= MOST_ROOMS:
+        _ROOMS.clear()
+    room = _common_room(pool, endpoint)
+    _ROOMS[pool.slug, endpoint] = pool, room
+    return room
+
+
+def _common_room(pool: PoolValue, endpoint: str) -> float:
+    room = float("inf")
+    for replica in pool.replicas:
+        if replica.state != ENABLED:
+            continue
+        if endpoint not in adapter_of(replica.kind).endpoints or replica.tenants:
+            return -1.0
+        if replica.band_from_tokens or replica.band_to_tokens:
+            return -1.0
+        room = min(room, replica.context_tokens or pool.context_tokens or float("inf"))
+    return room
 
 
 def _tokens_at_once(order: Order) -> int:

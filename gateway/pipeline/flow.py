@@ -8,9 +8,8 @@ taken back cancels the block that holds it, which leaves with ``Preempted``.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from types import TracebackType
 
 from gateway.core.clock import Clock
 from gateway.core.dispatch.dispatcher import Dispatcher
@@ -69,6 +68,30 @@ class Lease:
         return self.preempted and holder is not None and holder.uncancel() == 0
 
 
+class Granted:
+    """An async context around the use of one slot."""
+
+    __slots__ = ("_flow", "_lease", "_ticket")
+
+    def __init__(self, flow: PoolFlow, ticket: Ticket) -> None:
+        self._flow = flow
+        self._ticket = ticket
+
+    async def __aenter__(self) -> Lease:
+        self._lease = await self._flow.enter(self._ticket)
+        return self._lease
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        taken_back = self._flow.leave(self._lease)
+        if taken_back and isinstance(error, asyncio.CancelledError):
+            raise Preempted from error
+
+
 class PoolFlow:
     def __init__(self, dispatcher: Dispatcher, clock: Clock) -> None:
         self._dispatcher = dispatcher
@@ -79,23 +102,23 @@ class PoolFlow:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at_s = 0.0
 
-    @asynccontextmanager
-    async def grant(self, ticket: Ticket) -> AsyncIterator[Lease]:
+    def grant(self, ticket: Ticket) -> Granted:
         """Waits for a slot and holds it. Raises Evicted when the call leaves the queue without
         one, Preempted when the slot is taken back."""
+        return Granted(self, ticket)
+
+    async def enter(self, ticket: Ticket) -> Lease:
         lease = Lease(await self._granted(ticket), self)
         self._leases[lease.grant.grant_id] = lease
         lease.hold()
-        try:
-            yield lease
-        except asyncio.CancelledError as cancelled:
-            if lease.leave():
-                raise Preempted from cancelled
-            raise
-        finally:
-            lease.leave()
-            del self._leases[lease.grant.grant_id]
-            self._release(lease)
+        return lease
+
+    def leave(self, lease: Lease) -> bool:
+        """True: the block ended because the slot was taken back."""
+        taken_back = lease.leave()
+        del self._leases[lease.grant.grant_id]
+        self._release(lease)
+        return taken_back
 
     def _release(self, lease: Lease) -> None:
         effects = self._dispatcher.release(

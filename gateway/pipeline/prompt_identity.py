@@ -1,7 +1,10 @@
 """Is this the call that was refused before? Does it continue a conversation?
 
-Two numbers that say only "the same", within one process: Python's keyed hash over the encoded
-prompt. They are never stored or shown, so they tell nothing of the prompt. 0 = unknown.
+Two numbers that say only "the same", within one process: Python's keyed hash over the prompt. They
+are never stored or shown, so they tell nothing of the prompt. 0 = unknown.
+
+Messages of plain text are hashed as they are: a text remembers its hash, so the second number costs
+next to nothing. Others are encoded first.
 
 A conversation is known by the caller's own hint (``prompt_cache_key``), else by how it begins: the
 messages up to the first one of the user.
@@ -40,4 +43,9 @@ def _beginning(messages: list[Any]) -> list[Any]:
 
 
 def _hashed(value: Any) -> int:
-    return hash(msgspec.json.encode(value)) if value else 0
+    if not value:
+        return 0
+    try:
+        return hash(value if isinstance(value, str) else tuple([tuple(m.items()) for m in value]))
+    except (AttributeError, TypeError):  # more than texts
+        return hash(msgspec.json.encode(value))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
@@ -49,6 +48,32 @@ class Interruption:
             raise self._error from error
 
 
+class Entered:
+    """A context: while it lasts, the call can be interrupted from outside."""
+
+    __slots__ = ("_call", "_interruption", "_running")
+
+    def __init__(self, running: RunningCalls, call: Call) -> None:
+        self._running = running
+        self._call = call
+        self._interruption = Interruption()
+
+    def __enter__(self) -> Interruption:
+        self._running.enter(self._call, self._interruption)
+        return self._interruption.__enter__()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            self._interruption.__exit__(kind, error, trace)
+        finally:
+            self._running.leave(self._call)
+
+
 class RunningCalls:
     def __init__(self) -> None:
         self._running: dict[str, tuple[Call, Interruption]] = {}
@@ -61,17 +86,17 @@ class RunningCalls:
     def __iter__(self) -> Iterator[Call]:
         return (call for call, _ in tuple(self._running.values()))
 
-    @contextmanager
-    def entered(self, call: Call) -> Iterator[Interruption]:
+    def entered(self, call: Call) -> Entered:
+        return Entered(self, call)
+
+    def enter(self, call: Call, interruption: Interruption) -> None:
         self._none_left.clear()
-        try:
-            with Interruption() as interruption:
-                self._running[call.call_id] = call, interruption
-                yield interruption
-        finally:
-            del self._running[call.call_id]
-            if not self._running:
-                self._none_left.set()
+        self._running[call.call_id] = call, interruption
+
+    def leave(self, call: Call) -> None:
+        del self._running[call.call_id]
+        if not self._running:
+            self._none_left.set()
 
     def interrupt(self, condemned: Callable[[Call], Reason | None]) -> int:
         """Ends every call for which ``condemned`` names a reason; returns how many."""

@@ -24,7 +24,7 @@ from gateway.core.limits.demands import (
     tenant_of_owner,
 )
 from gateway.stores import scripts
-from gateway.stores.faults import FOREIGN, fault_of
+from gateway.stores.faults import FOREIGN, FaultKind, fault_of
 from gateway.stores.last_known import CAPACITY, LastKnown
 from gateway.stores.resp import RespClient, Word, address_of
 from gateway.stores.scripts import Script
@@ -197,7 +197,16 @@ class RedisStore:
         return f"{self._namespace}:{{{tenant}}}:"
 
     async def _run(self, script: Script, keys: list[str], words: list[Word]) -> Any:
-        return await _told(script.run(self._client, keys, words))
+        """A server that has forgotten the script gets its text in the same step."""
+        until_s = self._client.latest_s
+        arguments = (len(keys), *keys, *words)
+        try:
+            return await self._client.ask("EVALSHA", script.digest, *arguments, until_s=until_s)
+        except FOREIGN as error:
+            fault = fault_of(error)
+            if fault.kind is not FaultKind.NO_SCRIPT:
+                raise fault from error
+        return await _told(self._client.ask("EVAL", script.text, *arguments, until_s=until_s))
 
 
 async def _told(answer: Awaitable[Any]) -> Any:

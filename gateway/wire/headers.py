@@ -53,6 +53,9 @@ def decoded(raw: RawHeaders) -> dict[str, str]:
 
 def encoded(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
     """Characters that a header cannot carry are replaced."""
+    text = "".join(headers.values())
+    if text.isascii() and text.isprintable():
+        return [(name.encode(), value.encode()) for name, value in headers.items()]
     return [
         (name.encode(), re.sub(r"[^\x20-\x7e]", "?", value).encode())
         for name, value in headers.items()
