@@ -3,7 +3,8 @@
 Two kinds of sinks. A *queued* sink owns a bounded queue that one task (`run`) empties on the
 loop; a *direct* sink takes or refuses the event at once (the journal, which has a queue and a
 thread of its own). A sink that is full loses the event, and the loss is counted, by sink:
-nothing is lost silently.
+nothing is lost silently. A sink may name the kinds that it is for; the others are not offered to
+it.
 
 All methods belong to the event loop's thread, except `publish_from_thread`.
 """
@@ -19,6 +20,7 @@ from gateway.core.events import Event
 
 Handle = Callable[[Event], None]
 Offer = Callable[[Event], bool]
+Kinds = frozenset[type[Event]]
 CAPACITY_EVENTS = 10_000
 BATCH_EVENTS = 200  # handled between two turns of the loop
 
@@ -42,26 +44,44 @@ class EventBus:
 
     def __init__(self, on_drop: Callable[[str], None]) -> None:
         self._on_drop = on_drop
-        self._offers: list[tuple[str, Offer]] = []
+        self._sinks: list[tuple[str, Offer, Kinds | None]] = []
+        self._offers: dict[type[Event], list[tuple[str, Offer]]] = {}  # by kind, as asked for
         self._queued: list[_QueuedSink] = []
         self._wake = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def add(self, name: str, handle: Handle, *, capacity: int = CAPACITY_EVENTS) -> None:
+    def add(
+        self,
+        name: str,
+        handle: Handle,
+        kinds: Kinds | None = None,
+        *,
+        capacity: int = CAPACITY_EVENTS,
+    ) -> None:
         """``handle`` runs on the loop a moment later; it must be quick and must not block."""
         sink = _QueuedSink(name, handle, capacity)
         self._queued.append(sink)
-        self._offers.append((name, sink.offer))
+        self.add_direct(name, sink.offer, kinds)
 
-    def add_direct(self, name: str, offer: Offer) -> None:
+    def add_direct(self, name: str, offer: Offer, kinds: Kinds | None = None) -> None:
         """``offer`` runs inside `publish` and returns whether it took the event."""
-        self._offers.append((name, offer))
+        self._sinks.append((name, offer, kinds))
+        self._offers.clear()
 
     def publish(self, event: Event) -> None:
-        for name, offer in self._offers:
+        offers = self._offers.get(type(event))
+        if offers is None:
+            offers = self._offers[type(event)] = self._offered(type(event))
+        if not offers:
+            return
+        for name, offer in offers:
             if not offer(event):
                 self._on_drop(name)
         self._wake.set()
+
+    def _offered(self, kind: type[Event]) -> list[tuple[str, Offer]]:
+        sinks = self._sinks
+        return [(name, offer) for name, offer, kinds in sinks if kinds is None or kind in kinds]
 
     def publish_from_thread(self, event: Event) -> None:
         """For the threads of the snapshot and the ledger. After the loop has ended it does

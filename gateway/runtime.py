@@ -13,6 +13,7 @@ import random
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from typing import get_args
 
 from gateway.active_calls import ActiveCalls
 from gateway.assembly import Collaborators, Gateway
@@ -20,7 +21,7 @@ from gateway.background import Background
 from gateway.bus import EventBus
 from gateway.call_log import CallLog
 from gateway.core.clock import Clock, SystemClock
-from gateway.core.events import BatchSecond, Event
+from gateway.core.events import AttemptEnded, BatchSecond, CallEnded, Event
 from gateway.core.limits.demands import QuotaStore
 from gateway.core.memory_stages import MemoryStages, Stage
 from gateway.data_plane import DataPlane
@@ -49,12 +50,14 @@ from gateway.template_orders import TemplateOrders
 from tenants.snapshot import current_version
 
 LEDGER_STOP_S = 5.0
+OF_CALLS_AND_PARTS = frozenset(get_args(Event)) - {AttemptEnded}  # its call tells of it too
 Sinks = Mapping[str, Callable[[Event], None]]
 
 
 class Fairway:
-    """``sinks`` get every event on the loop (the live pages, for one); ``batches`` says how far
-    batches are, for the summary. ``gateway`` and ``store`` exist between `start` and `stop`."""
+    """``sinks`` get the events of calls and parts on the loop (the live pages, for one);
+    ``batches`` says how far batches are, for the summary. ``gateway`` and ``store`` exist between
+    `start` and `stop`."""
 
     gateway: Gateway
     store: QuotaStore
@@ -171,12 +174,12 @@ class Fairway:
 
     def _connect_sinks(self) -> None:
         """The ledger first: its record must be kept whatever the others do."""
-        self.bus.add_direct("ledger", self.ledger.offer)
-        self.bus.add("metrics", self.metrics.on_event)
-        self.bus.add("log", CallLog().on_event)
-        self.bus.add("summary", self.summary.observe)
+        self.bus.add_direct("ledger", self.ledger.offer, frozenset({CallEnded}))
+        self.bus.add("metrics", self.metrics.on_event, OF_CALLS_AND_PARTS)
+        self.bus.add("log", CallLog().on_event, OF_CALLS_AND_PARTS)
+        self.bus.add("summary", self.summary.observe, OF_CALLS_AND_PARTS)
         for name, handle in self._sinks.items():
-            self.bus.add(name, handle)
+            self.bus.add(name, handle, OF_CALLS_AND_PARTS)
         self.metrics.watch_ledger(self.ledger.stats)
         self.metrics.watch_active_calls(lambda: len(self.active))
         self.metrics.watch_memory(self.memory)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Enum, Gauge, Histogram
 
+from gateway.metrics.tallies import Spreads, Tallies
+
 _SECONDS = (
     (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 )  # fmt: skip
@@ -36,94 +38,94 @@ class Families:
         self._add_process(registry)
 
     def _add_served(self, registry: CollectorRegistry) -> None:
-        self.request_duration = Histogram(
+        self.request_duration = Spreads(
             "gen_ai_server_request_duration_seconds",
             "Calls that were dispatched, from arrival to end.",
             FAILED_OPERATION,
-            buckets=_SECONDS,
-            registry=registry,
+            _SECONDS,
+            registry,
         )
-        self.ttft = Histogram(
+        self.ttft = Spreads(
             "gen_ai_server_time_to_first_token_seconds",
             "Completed calls, from arrival to the first token.",
             OPERATION,
-            buckets=_TTFT,
-            registry=registry,
+            _TTFT,
+            registry,
         )
-        self.tpot = Histogram(
+        self.tpot = Spreads(
             "gen_ai_server_time_per_output_token_seconds",
             "Completed calls of two tokens or more, per token after the first.",
             OPERATION,
-            buckets=_TPOT,
-            registry=registry,
+            _TPOT,
+            registry,
         )
-        self.token_usage = Histogram(
+        self.token_usage = Spreads(
             "gen_ai_client_token_usage",
             "Tokens of a completed call.",
             (*OPERATION, "gen_ai_token_type"),
-            buckets=_TOKENS,
-            registry=registry,
+            _TOKENS,
+            registry,
         )
 
     def _add_attempts(self, registry: CollectorRegistry) -> None:
-        self.attempt_duration = Histogram(
+        self.attempt_duration = Spreads(
             "gen_ai_client_operation_duration_seconds",
             "Attempts at a replica, from dispatch to end.",
             FAILED_OPERATION,
-            buckets=_SECONDS,
-            registry=registry,
+            _SECONDS,
+            registry,
         )
-        self.attempt_first_chunk = Histogram(
+        self.attempt_first_chunk = Spreads(
             "gen_ai_client_operation_time_to_first_chunk_seconds",
             "Attempts at a replica, from dispatch to its first event.",
             OPERATION,
-            buckets=_SECONDS,
-            registry=registry,
+            _SECONDS,
+            registry,
         )
 
     def _add_calls(self, registry: CollectorRegistry) -> None:
-        self.calls = Counter(
+        self.calls = Tallies(
             "fairway_calls",
             "Calls that ended; reason is empty for completed ones.",
             ("tenant", "class", "pool", "outcome", "reason"),
-            registry=registry,
+            registry,
         )
-        self.shed = Counter(
+        self.shed = Tallies(
             "fairway_shed",
             "Calls refused or evicted because of load.",
             ("pool", "class", "reason"),
-            registry=registry,
+            registry,
         )
-        self.queue_seconds = Histogram(
+        self.queue_seconds = Spreads(
             "fairway_queue_seconds",
             "Time in the queue of calls that entered it.",
             ("pool", "class", "outcome"),
-            buckets=(0.0, *_SECONDS),
-            registry=registry,
+            (0.0, *_SECONDS),
+            registry,
         )
-        self.tokens = Counter(
+        self.tokens = Tallies(
             "fairway_tokens",
             "Tokens counted for a tenant; cached ones are also input.",
             ("tenant", "pool", "kind"),
-            registry=registry,
+            registry,
         )
-        self.admission_tokens = Counter(
+        self.admission_tokens = Tallies(
             "fairway_admission_tokens",
             "Tokens of dispatched calls, as reserved (estimated) and as settled (actual).",
             ("pool", "kind"),
-            registry=registry,
+            registry,
         )
-        self.charges = Counter(
-            "fairway_charges_microcredits", "Charged to tenants.", ("tenant",), registry=registry
+        self.charges = Tallies(
+            "fairway_charges_microcredits", "Charged to tenants.", ("tenant",), registry
         )
-        self.retries = Counter(
-            "fairway_retries", "Attempts after the first of a call.", ("pool",), registry=registry
+        self.retries = Tallies(
+            "fairway_retries", "Attempts after the first of a call.", ("pool",), registry
         )
-        self.wasted_tokens = Counter(
+        self.wasted_tokens = Tallies(
             "fairway_wasted_tokens",
             "Tokens received in attempts whose output nobody got.",
             ("pool",),
-            registry=registry,
+            registry,
         )
 
     def _add_pools(self, registry: CollectorRegistry) -> None:

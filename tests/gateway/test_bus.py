@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from gateway.bus import EventBus
-from gateway.core.events import ConfigApplied, Event
+from gateway.core.events import ConfigApplied, Event, Restored
 
 
 def event(version: int) -> ConfigApplied:
@@ -50,6 +50,19 @@ async def test_a_direct_sink_that_refuses_is_counted() -> None:
     bus.add_direct("journal", lambda event: False)
     bus.publish(event(1))
     assert dropped == ["journal"]
+
+
+async def test_a_sink_gets_only_the_kinds_that_it_is_for() -> None:
+    bus = EventBus(on_drop=lambda sink: None)
+    some: list[Event] = []
+    rest: list[Event] = []
+    bus.add("some", some.append, frozenset({ConfigApplied}))
+    bus.publish(Restored(0.0, "ledger"))
+    bus.add("rest", rest.append, frozenset({Restored}))
+    bus.publish(event(1))
+    bus.publish(Restored(0.0, "database"))
+    bus.drain()
+    assert (some, rest) == ([event(1)], [Restored(0.0, "database")])
 
 
 async def test_after_a_handler_raised_the_next_run_goes_on_behind_the_event() -> None:
