@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from enum import IntEnum
+from operator import attrgetter
 from typing import Any
 
 from django.db import connection
@@ -17,6 +17,7 @@ from django.db.models import CharField
 from gateway.core.records import AttemptRecord, CallRecord
 from tenants.models import LedgerAttempt, LedgerCall
 
+KLASS = "klass"
 NOT_HERE = ("attempts", "arrived_at", "predicted_cached_tokens", "story")
 CALL_COLUMNS = tuple(name for name in CallRecord.__struct_fields__ if name not in NOT_HERE)
 ATTEMPT_COLUMNS = AttemptRecord.__struct_fields__
@@ -24,6 +25,8 @@ _CALL_WIDTHS = {f.name: f.max_length for f in LedgerCall._meta.fields if isinsta
 _ATTEMPT_WIDTHS = {
     f.name: f.max_length for f in LedgerAttempt._meta.fields if isinstance(f, CharField)
 }
+
+Converters = tuple[tuple[int, Callable[[Any], Any]], ...]
 
 
 def arrived_at(record: CallRecord) -> datetime:
@@ -33,16 +36,23 @@ def arrived_at(record: CallRecord) -> datetime:
 def call_row(record: CallRecord) -> tuple[Any, ...]:
     """``arrived_at`` first, then ``CALL_COLUMNS``."""
     at = connection.ops.adapt_datetimefield_value(arrived_at(record))
-    return (at, *(convert(getattr(record, name)) for name, convert in _CALL_CONVERTERS))
+    return (at, *_converted(_CALL_VALUES(record), _CALL_CONVERTERS))
 
 
 def attempt_row(call_id: str, attempt: AttemptRecord) -> tuple[Any, ...]:
     """The call id first, then ``ATTEMPT_COLUMNS``."""
-    return (call_id, *(convert(getattr(attempt, name)) for name, convert in _ATTEMPT_CONVERTERS))
+    return (call_id, *_converted(_ATTEMPT_VALUES(attempt), _ATTEMPT_CONVERTERS))
 
 
-def _cut_to(width: int) -> Callable[[object], str]:
-    def cut(value: object) -> str:
+def _converted(values: tuple[Any, ...], converters: Converters) -> list[Any]:
+    row = list(values)
+    for place, convert in converters:
+        row[place] = convert(row[place])
+    return row
+
+
+def _cut_to(width: int) -> Callable[[Any], str]:
+    def cut(value: Any) -> str:
         if value is None:
             return ""
         text = str(value)[:width]
@@ -53,17 +63,23 @@ def _cut_to(width: int) -> Callable[[object], str]:
     return cut
 
 
-def _plain(value: object) -> object:
-    return int(value) if isinstance(value, IntEnum) else value
+def _number(value: int | None) -> int | None:
+    """Not as a member of an enum."""
+    return None if value is None else int(value)
 
 
-def _converters(
-    columns: tuple[str, ...], widths: dict[str, int | None]
-) -> tuple[tuple[str, Callable[[object], object]], ...]:
-    return tuple(
-        (name, _cut_to(width) if (width := widths.get(name)) else _plain) for name in columns
-    )
+def _converters(columns: tuple[str, ...], widths: dict[str, int | None]) -> Converters:
+    """Of the columns that need one, by place."""
+    found: list[tuple[int, Callable[[Any], Any]]] = []
+    for place, name in enumerate(columns):
+        if width := widths.get(name):
+            found.append((place, _cut_to(width)))
+        elif name == KLASS:
+            found.append((place, _number))
+    return tuple(found)
 
 
+_CALL_VALUES = attrgetter(*CALL_COLUMNS)
+_ATTEMPT_VALUES = attrgetter(*ATTEMPT_COLUMNS)
 _CALL_CONVERTERS = _converters(CALL_COLUMNS, _CALL_WIDTHS)
 _ATTEMPT_CONVERTERS = _converters(ATTEMPT_COLUMNS, _ATTEMPT_WIDTHS)

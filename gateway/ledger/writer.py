@@ -4,7 +4,7 @@ One thread takes the closed segments of the journal, oldest first, inserts their
 and removes a segment after the commit. The insert is idempotent by call id, so a crash in
 between repeats nothing. A database that is down or frozen leaves the segments where they are:
 the spool grows up to its bound, and `watch` declares the part "ledger" degraded once the oldest
-has waited LATE_S.
+has waited LATE_S. While many calls end, segments are left to grow for PACE_S.
 
 A record that the database refuses for what it contains is set aside in ``refused.txt``, logged and
 counted in ``dropped``, so that it cannot block the others; so is a damaged line.
@@ -28,6 +28,8 @@ from gateway.ledger.journal import Journal
 from gateway.ledger.segments import read_segment
 
 ROWS = 500  # per insert
+MANY_ROWS = 40  # of one turn: then the next one waits, since each has a cost of its own
+PACE_S = 0.7
 RETRY_S = 0.5
 IDLE_S = 1.0
 LATE_S = 5.0
@@ -46,6 +48,7 @@ class LedgerWriter:
         self._insert = insert
         self._degradation = degradation
         self._failure = ""
+        self._moved = 0  # rows of this turn
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="ledger", daemon=True)
 
@@ -70,9 +73,12 @@ class LedgerWriter:
         while not self._stopping.is_set():
             self._journal.segment_closed.wait(IDLE_S)
             self._journal.segment_closed.clear()
+            self._moved = 0
             if not self._empty_spool():
                 self._stopping.wait(RETRY_S)
                 self._journal.segment_closed.set()
+            elif self._moved >= MANY_ROWS:
+                self._stopping.wait(PACE_S)
         self._empty_spool()
         connection.close()
 
@@ -93,6 +99,7 @@ class LedgerWriter:
         content = read_segment(segment)
         for line in content.damaged:
             self._set_aside(line, "damaged")
+        self._moved += len(content.records)
         for start in range(0, len(content.records), ROWS):
             self._insert_rows(content.records[start : start + ROWS])
         segment.unlink()
