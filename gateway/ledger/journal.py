@@ -109,7 +109,8 @@ class Journal:
             return False
         self._accepted += 1
         self._unwritten.append(record)
-        self._wake.set()
+        if not self._wake.is_set():
+            self._wake.set()
         return True
 
     def wait_durable(self, timeout_s: float) -> bool:

@@ -104,7 +104,7 @@ class RedisStore:
             keys.append(name.bucket)
             words += (name.letter, amount, self.known.get(key).used, name.lives_s)
             budgets = budgets or name.letter == BUDGET
-        used = await self._run(scripts.SETTLE, keys, words)
+        used = await self._run(scripts.SETTLE, keys, words, lazily=True)
         if budgets:
             self._raise_known(charges, used)
 
@@ -196,12 +196,17 @@ class RedisStore:
     def _prefix(self, tenant: str) -> str:
         return f"{self._namespace}:{{{tenant}}}:"
 
-    async def _run(self, script: Script, keys: list[str], words: list[Word]) -> Any:
-        """A server that has forgotten the script gets its text in the same step."""
+    async def _run(
+        self, script: Script, keys: list[str], words: list[Word], *, lazily: bool = False
+    ) -> Any:
+        """A server that has forgotten the script gets its text in the same step. ``lazily``: with
+        the next command, in a moment at the latest, but never after one that comes later."""
         until_s = self._client.latest_s
         arguments = (len(keys), *keys, *words)
         try:
-            return await self._client.ask("EVALSHA", script.digest, *arguments, until_s=until_s)
+            return await self._client.ask(
+                "EVALSHA", script.digest, *arguments, until_s=until_s, lazily=lazily
+            )
         except FOREIGN as error:
             fault = fault_of(error)
             if fault.kind is not FaultKind.NO_SCRIPT:

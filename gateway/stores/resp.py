@@ -1,10 +1,13 @@
 """How do commands reach the Redis server, and which answer belongs to which?
 
 One connection at a time, pipelined: the commands of one turn of the loop leave in one write, and
-answers come back in order. Nothing is retried. A command that has no answer ``timeout_s`` after it
-was asked raises TimeoutError, also while the connection is being made; whether it was carried out
-is then unknown. Its connection is given no more commands (the next one opens another) and is closed
-once those before it are answered or late too.
+answers come back in order. A command that nobody waits for leaves with the next one that somebody
+does wait for, or after LAZY_S. Nothing is retried.
+
+A command that has no answer ``timeout_s`` after it was asked raises TimeoutError, also while the
+connection is being made; whether it was carried out is then unknown. Its connection is given no
+more commands (the next one opens another) and is closed once those before it are answered or late
+too.
 
 ``ask`` costs a tenth of the library's client, which takes a connection from a pool, a timer, a lock
 and two tasks for each command; addresses and TLS are still read as the library reads them.
@@ -24,6 +27,7 @@ from redis.asyncio.connection import SSLConnection, parse_url
 
 Word = str | int | float
 PORT = 6379
+LAZY_S = 0.005
 _packed: Callable[[tuple[Word, ...]], bytes] = cast(Any, hiredis.pack_command)  # its stub errs
 
 
@@ -69,7 +73,9 @@ class RespClient:
         self._connections: set[_Connection] = set()
         self._current: _Connection | None = None
 
-    def ask(self, *words: Word, until_s: float | None = None) -> asyncio.Future[Any]:
+    def ask(
+        self, *words: Word, until_s: float | None = None, lazily: bool = False
+    ) -> asyncio.Future[Any]:
         """The answer. Raises ServerError, OSError, of which TimeoutError means unknown.
         ``until_s``: on the clock of the loop, at most ``timeout_s`` from now."""
         current = self._current
@@ -78,7 +84,7 @@ class RespClient:
             current.closed = self._connections.discard
             self._connections.add(current)
             current.open()
-        return current.ask(_packed(words), until_s or self.latest_s)
+        return current.ask(_packed(words), until_s or self.latest_s, lazily=lazily)
 
     @property
     def latest_s(self) -> float:
@@ -102,6 +108,8 @@ class _Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._greeted = False
         self._unsent: list[bytes] = []
+        self._sending = False  # in this turn
+        self._lazy: asyncio.TimerHandle | None = None
         self._asked: deque[tuple[float, asyncio.Future[Any]]] = deque()  # until when
         self._look_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -110,12 +118,12 @@ class _Connection(asyncio.Protocol):
     def open(self) -> None:
         self._opening = self._loop.create_task(self._open(), name="quota store connection")
 
-    def ask(self, command: bytes, until_s: float) -> asyncio.Future[Any]:
+    def ask(self, command: bytes, until_s: float, *, lazily: bool) -> asyncio.Future[Any]:
         answer = self._loop.create_future()
         self._asked.append((until_s, answer))
-        if self._greeted and not self._unsent:
-            self._loop.call_soon(self._send)
         self._unsent.append(command)
+        if self._greeted and not self._sending and (not lazily or self._lazy is None):
+            self._send_later(lazily=lazily)
         if self._timer is None or until_s < self._look_s:
             self._look_at(until_s)
         return answer
@@ -176,7 +184,19 @@ class _Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._lose(exc or ConnectionResetError("the server closed the connection"))
 
+    def _send_later(self, *, lazily: bool) -> None:
+        if lazily:
+            self._lazy = self._loop.call_later(LAZY_S, self._send_lazy)
+        else:
+            self._sending = True
+            self._loop.call_soon(self._send)
+
+    def _send_lazy(self) -> None:
+        self._lazy = None
+        self._send()
+
     def _send(self) -> None:
+        self._sending = False
         if self._unsent and self._transport is not None:
             commands = b"".join(self._unsent)
             self._unsent.clear()
@@ -208,6 +228,8 @@ class _Connection(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if self._lazy is not None:
+            self._lazy.cancel()
         if self._transport is not None:
             self._transport.abort()
         while self._asked:

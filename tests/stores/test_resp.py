@@ -168,3 +168,17 @@ def test_addresses_are_read_as_the_library_reads_them() -> None:
     assert (named.host, named.port) == ("cache.example", 7000)
     assert named.tls is not None
     assert named.greeting == (("AUTH", "user", "word"),)
+
+
+async def test_command_that_nobody_waits_for_leaves_before_later_ones_or_soon_by_itself() -> None:
+    async with counted(PATIENT_S) as (server, client):
+        client.ask("FIRST")
+        await server.came.wait()
+        client.ask("LAZY", lazily=True)
+        client.ask("EAGER")
+        client.ask("LAST", lazily=True)
+        async with asyncio.timeout(10):
+            while b"LAST" not in server.read:
+                await asyncio.sleep(0.001)
+    names = (b"FIRST", b"LAZY", b"EAGER", b"LAST")
+    assert [server.read.index(name) for name in names] == sorted(map(server.read.index, names))

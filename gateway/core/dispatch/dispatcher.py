@@ -206,13 +206,9 @@ class Dispatcher:
 
     @property
     def next_wake(self) -> float | None:
-        times = (
-            self._waiting.expiry.next_s,
-            self._returning.next_s,
-            self._start.next_s,
-            self._next_held_s,
-            self._next_preemption_s,
-        )
+        times = [self._returning.next_s, self._start.next_s]
+        if self._waiting.calls:
+            times += [self._waiting.expiry.next_s, self._next_held_s, self._next_preemption_s]
         return min((time_s for time_s in times if time_s is not None), default=None)
 
     def predicted_wait_s(self, klass: PriorityClass, now_s: float) -> float | None:

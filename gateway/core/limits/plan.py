@@ -33,6 +33,7 @@ MOST_BYTES_PER_TOKEN = 16  # no tokenizer packs more: below this a prompt can be
 UNCAPPED_SHARE = 1 / 20  # of a budget: what a call without a cap may hold beyond its estimate
 CREDIT_LOOK_AGAIN_S = 3_600.0  # credit does not refill; a top-up is noticed within this time
 CLOSED_LOOK_AGAIN_S = 3_600.0
+OF_CALLS = frozenset({"rpm", "concurrent"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,7 @@ class Plan:
         self._payer = payer
         self._credit_key = BucketKey(f"org:{payer.tenant}", "credit")
         self._binding = tuple(
-            _binding(owner, limit)
+            _binding(owner, limit, fails_closed=payer.budgets_fail_closed)
             for owner, limit in _limits(payer)
             if limit.covers(place.pool, place.klass)
         )
@@ -111,8 +112,9 @@ class Plan:
         payer = self._payer
         demands: dict[BucketKey, Demand] = {}
         for binding in self._binding:
-            closed = payer.budgets_fail_closed
-            demand = _demand(binding, size, wall_s=wall_s, fails_closed=closed)
+            demand = binding.of_calls or _demand(
+                binding, size, wall_s=wall_s, fails_closed=payer.budgets_fail_closed
+            )
             known = demands.get(demand.key)
             if known is None or demand.capacity < known.capacity:
                 demands[demand.key] = demand
@@ -167,13 +169,20 @@ class _Binding:
     capacity: float
     least_capacity: float
     window_s: float
+    of_calls: Demand | None  # what every call demands, of a meter that counts calls
 
 
-def _binding(owner: str, limit: Limit) -> _Binding:
+def _binding(owner: str, limit: Limit, *, fails_closed: bool) -> _Binding:
     key = BucketKey(owner, limit.meter, limit.pool, limit.klass)
     least = min(limit.amount, limit.capacity)
     window_s = MINUTE_S * limit.capacity / limit.amount if limit.amount else MINUTE_S
-    return _Binding(limit, METER_NAMED[limit.meter], key, limit.capacity, least, window_s)
+    meter = METER_NAMED[limit.meter]
+    of_calls: Demand | None = None
+    if limit.meter in OF_CALLS and least >= 1:
+        of_calls = Demand(
+            key, meter.kind, meter.reason, limit.capacity, 1.0, window_s, MINUTE_S, fails_closed
+        )
+    return _Binding(limit, meter, key, limit.capacity, least, window_s, of_calls)
 
 
 def _demand(binding: _Binding, size: CallSize, *, wall_s: float, fails_closed: bool) -> Demand:

@@ -62,7 +62,10 @@ class PromptText:
 
 def script_of(text: str) -> str:
     """One of SCRIPTS; the class that most bytes of the sample belong to."""
-    sample = _sample(text).encode("utf-8", "replace")
+    sampled = _sample(text)
+    sample = sampled.encode("utf-8", "replace")
+    if sampled.isascii():
+        return "dense" if _is_dense(sample, len(sample)) else "latin"
     ascii_bytes = len(sample) - len(sample.translate(None, _ASCII))
     shares = {"latin": len(sample)}
     for script, (leads, char_bytes) in _LEADS.items():
