@@ -16,6 +16,8 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
+import msgspec
+
 from gateway.core.dispatch.dispatcher import Dispatcher
 from gateway.core.dispatch.effects import (
     Effect,
@@ -155,7 +157,7 @@ class OverloadModel:
         self.outcome.preempted += 1
         self._carry_out(self.pool.release(grant_id, None, now_s, refund=True), now_s)
         more = call.ticket.preemptions + 1
-        call.ticket = replace(call.ticket, again=True, preemptions=more)
+        call.ticket = msgspec.structs.replace(call.ticket, again=True, preemptions=more)
         self._waiting[call.ticket.call_id] = call
         self._carry_out(self.pool.submit(call.ticket, now_s), now_s)
 
@@ -184,7 +186,7 @@ class OverloadModel:
             later_s = told_s * self._rng.uniform(1.0, 1.2)
             if later_s <= 60.0:  # above it the caller is told not to retry
                 count_ = call.returns + 1
-                again = replace(
+                again = msgspec.structs.replace(
                     call.ticket,
                     call_id=f"{call.ticket.call_id}+",
                     arrived_s=now_s + later_s,

@@ -107,7 +107,10 @@ class EventBus:
 
     def _drain_some(self) -> bool:
         """Whether something still waits."""
+        left = False
         for sink in self._queued:
-            for _ in range(min(BATCH_EVENTS, len(sink.waiting))):
-                sink.handle(sink.waiting.popleft())
-        return any(sink.waiting for sink in self._queued)
+            waiting, handle = sink.waiting, sink.handle
+            for _ in range(min(BATCH_EVENTS, len(waiting))):
+                handle(waiting.popleft())
+            left = left or bool(waiting)
+        return left

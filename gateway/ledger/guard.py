@@ -6,7 +6,8 @@ budget that fails closed gets StoreUnavailable; all others go on, their lost rec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
 
 from gateway.core.limits.demands import (
     BucketKey,
@@ -27,21 +28,28 @@ class HardBudgetGuard:
         self._store = store
         self._writable = writable
 
-    async def reserve(self, call_id: str, demands: tuple[Demand, ...]) -> Reservation | Refused:
+    def reserve(
+        self, call_id: str, demands: tuple[Demand, ...]
+    ) -> Coroutine[Any, Any, Reservation | Refused]:
         """Raises StoreUnavailable."""
-        hard = any(demand.kind is Kind.BUDGET and demand.fails_closed for demand in demands)
-        if hard and not self._writable():
+        if not self._writable() and any(map(_is_hard, demands)):
             raise StoreUnavailable("call records cannot be kept")
-        return await self._store.reserve(call_id, demands)
+        return self._store.reserve(call_id, demands)
 
-    async def settle(self, call_id: str, actual: Mapping[BucketKey, float] | None) -> None:
-        await self._store.settle(call_id, actual)
+    def settle(
+        self, call_id: str, actual: Mapping[BucketKey, float] | None
+    ) -> Coroutine[Any, Any, None]:
+        return self._store.settle(call_id, actual)
 
-    async def renew(self, call_ids: tuple[str, ...]) -> None:
-        await self._store.renew(call_ids)
+    def renew(self, call_ids: tuple[str, ...]) -> Coroutine[Any, Any, None]:
+        return self._store.renew(call_ids)
 
-    async def peek(self, demands: tuple[Demand, ...]) -> tuple[BucketState, ...]:
-        return await self._store.peek(demands)
+    def peek(self, demands: tuple[Demand, ...]) -> Coroutine[Any, Any, tuple[BucketState, ...]]:
+        return self._store.peek(demands)
 
-    async def seed(self, key: BucketKey, used: float) -> None:
-        await self._store.seed(key, used)
+    def seed(self, key: BucketKey, used: float) -> Coroutine[Any, Any, None]:
+        return self._store.seed(key, used)
+
+
+def _is_hard(demand: Demand) -> bool:
+    return demand.kind is Kind.BUDGET and demand.fails_closed

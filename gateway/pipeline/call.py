@@ -9,6 +9,8 @@ import os
 import time
 from dataclasses import dataclass, field
 
+import msgspec
+
 from gateway.active_calls.table import ActiveCall
 from gateway.auth import Principal
 from gateway.core.caches.prefix_chain import NO_PREFIX, PrefixChain
@@ -35,8 +37,7 @@ def new_call_id() -> str:
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(msgspec.Struct, frozen=True):
     """What must be known of a call before it can be admitted."""
 
     principal: Principal

@@ -12,6 +12,8 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import msgspec
+
 from gateway.auth import Principal
 from gateway.core.errors import Rejected
 from gateway.core.priority import PriorityClass
@@ -23,8 +25,7 @@ from gateway.wire.request_hints import RequestHints
 DEADLINE_S = 30 * 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(msgspec.Struct, frozen=True):
     """``deadline_s`` counts from arrival."""
 
     pool: PoolValue

@@ -11,6 +11,8 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 
+import msgspec
+
 from gateway.core.caches.prefix_index import BUDGET_BYTES
 from gateway.core.clock import Clock
 from gateway.core.dispatch.dispatcher import Dispatcher
@@ -133,4 +135,4 @@ def ticket_of(call: Call) -> Ticket:
 
 def preempted(ticket: Ticket) -> Ticket:
     """To ask again after the slot was taken back: any replica may run it."""
-    return replace(ticket, again=True, preemptions=ticket.preemptions + 1)
+    return msgspec.structs.replace(ticket, again=True, preemptions=ticket.preemptions + 1)

@@ -6,7 +6,7 @@ another. The hashes are kept for the life of the call, the text is not.
 
 from __future__ import annotations
 
-from dataclasses import replace
+import msgspec
 
 from gateway.core.caches.prefix_chain import (
     BLOCK_CHARACTERS,
@@ -29,7 +29,7 @@ SHORTEST_BYTES = 2 * BLOCK_CHARACTERS  # below, no replica counts as a holder
 def placed(order: Order, endpoint: str) -> Order:
     """With what decides where it may run and where it should. Costs time in proportion to the
     body, up to 100 ms for 20 MiB: those above 256 KiB belong into a thread. Raises Rejected."""
-    return replace(
+    return msgspec.structs.replace(
         order,
         eligible=eligible_replicas(order, endpoint),
         prefix=prefix_of(order),

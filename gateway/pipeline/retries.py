@@ -10,7 +10,8 @@ place that retries.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
+
+import msgspec
 
 from gateway.core.dispatch.effects import Ticket
 from gateway.core.errors import ReplicaFull, ReplicaUnreachable, UpstreamError
@@ -40,7 +41,7 @@ class Retries:
         if not self._budget(call.placed.route.pool.slug).try_spend():
             raise failure
         elsewhere = frozenset[str]() if isinstance(failure, ReplicaFull) else {call.replica}
-        return replace(ticket, excluded=ticket.excluded | elsewhere, again=True)
+        return msgspec.structs.replace(ticket, excluded=ticket.excluded | elsewhere, again=True)
 
     def keep(self, pools: Collection[str]) -> None:
         """Drops the budgets of pools that are no longer among these."""

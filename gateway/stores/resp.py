@@ -28,6 +28,7 @@ from redis.asyncio.connection import SSLConnection, parse_url
 Word = str | int | float
 PORT = 6379
 LAZY_S = 0.005
+GRACE_S = 0.002
 _packed: Callable[[tuple[Word, ...]], bytes] = cast(Any, hiredis.pack_command)  # its stub errs
 
 
@@ -209,7 +210,11 @@ class _Connection(asyncio.Protocol):
         self._timer = self._loop.call_at(until_s, self._look)
 
     def _look(self) -> None:
-        """One timer for all commands, set to the one that is late first."""
+        """One timer for all commands, set to the one that is late first. After a stall of the loop
+        itself an answer may be here and not read yet: it is read before anybody is late."""
+        self._timer = self._loop.call_later(GRACE_S, self._judge)
+
+    def _judge(self) -> None:
         self._timer = None
         now_s = self._loop.time()
         pending = [(until_s, waiting) for until_s, waiting in self._asked if not waiting.done()]

@@ -9,7 +9,8 @@ Rules that every dialect keeps:
     gateway asked for: ``FrameFacts.relay`` is what to send;
   - a failure that hides inside a 200 becomes ``FrameFacts.error``, and nothing of it is relayed.
 
-``Frame`` and ``FrameFacts`` are msgspec structs because one of each is made per event.
+``Frame`` and ``FrameFacts`` are msgspec structs because one of each is made per event,
+``ParsedBody`` because one is made per call.
 """
 
 from __future__ import annotations
@@ -35,8 +36,7 @@ class BodyBounds:
     bytes_per_key: int = 20
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedBody:
+class ParsedBody(msgspec.Struct, frozen=True):
     """A validated request. ``body`` keeps every field that came, also unknown ones."""
 
     model: str
@@ -48,12 +48,16 @@ class ParsedBody:
     script: str  # class of the prompt's writing, see ``wire.prompt.text``
     max_output_tokens: int | None  # per choice: the largest cap given; None = the caller gave none
     n: int  # choices that the answer has, over all prompts; 0 = nothing is generated
-    body: dict[str, Any] = field(repr=False)
+    body: dict[str, Any]
     service_tier: str | None = None
     has_media: bool = False
     user: str | None = None
     size_bytes: int = 0  # as it came, media included
     longest_bytes: int | None = None  # of prompts that are read one by one; None = all is one
+
+    def __repr__(self) -> str:
+        """Nothing of the prompt."""
+        return f"ParsedBody(model={self.model!r}, size_bytes={self.size_bytes})"
 
     @property
     def generates(self) -> bool:

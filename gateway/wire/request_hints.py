@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from gateway.core.errors import Rejected
 from gateway.core.priority import PriorityClass
@@ -37,8 +38,7 @@ _MAX_CLIENT_CHARS: Final = 128
 _MAX_REGION_CHARS: Final = 40
 
 
-@dataclass(frozen=True, slots=True)
-class RequestHints:
+class RequestHints(msgspec.Struct, frozen=True):
     """None = the caller does not say."""
 
     klass: PriorityClass | None = None

@@ -12,6 +12,7 @@ import random
 from collections import Counter
 from dataclasses import dataclass, replace
 
+import msgspec
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -94,7 +95,7 @@ class DispatcherMachine(RuleBasedStateMachine):
     @rule(pick=picks, excluded=slug_sets)
     def ask_again(self, pick: int, excluded: frozenset[str]) -> None:
         call = self.failed.pop(pick % len(self.failed))
-        self.ask(replace(call, again=True, excluded=excluded))
+        self.ask(msgspec.structs.replace(call, again=True, excluded=excluded))
 
     @precondition(lambda self: self.waiting)
     @rule(pick=picks)
@@ -134,7 +135,7 @@ class DispatcherMachine(RuleBasedStateMachine):
         assert call.klass is PriorityClass.BATCH
         assert call.preemptions < 2
         self.absorb(self.pool.release(grant_id, None, self.now_s, refund=True))
-        self.ask(replace(call, again=True, preemptions=call.preemptions + 1))
+        self.ask(msgspec.structs.replace(call, again=True, preemptions=call.preemptions + 1))
 
     @rule(slug=st.sampled_from(SLUGS), admits=st.booleans(), cap=st.none() | st.integers(0, 3))
     def health(self, slug: str, admits: bool, cap: int | None) -> None:

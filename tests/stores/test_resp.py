@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -182,3 +183,16 @@ async def test_command_that_nobody_waits_for_leaves_before_later_ones_or_soon_by
                 await asyncio.sleep(0.001)
     names = (b"FIRST", b"LAZY", b"EAGER", b"LAST")
     assert [server.read.index(name) for name in names] == sorted(map(server.read.index, names))
+
+
+async def test_answer_that_came_while_the_loop_stood_still_is_not_late() -> None:
+    async with counted(0.2) as (server, client):
+        first = client.ask("PING")
+        await server.came.wait()
+        server.writers[0].write(b"+PONG\r\n")
+        await first
+        asked = client.ask("PING")
+        await asyncio.sleep(0.02)
+        server.writers[0].write(b"+PONG\r\n")
+        time.sleep(0.4)  # noqa: ASYNC251 - the stall itself
+        assert await asked == b"PONG"

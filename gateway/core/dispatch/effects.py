@@ -18,8 +18,7 @@ from gateway.core.reasons import Reason
 from gateway.core.routing.decision import Decision
 
 
-@dataclass(frozen=True, slots=True)
-class Ticket:
+class Ticket(msgspec.Struct, frozen=True):
     """What the scheduler knows of a call. Times are monotonic seconds."""
 
     call_id: str

@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from gateway.core.cost import FREE, Prices, price_microcredits
 from gateway.core.dispatch.effects import Usage
 from gateway.core.errors import LimitExceeded, Rejected
@@ -36,8 +38,7 @@ CLOSED_LOOK_AGAIN_S = 3_600.0
 OF_CALLS = frozenset({"rpm", "concurrent"})
 
 
-@dataclass(frozen=True, slots=True)
-class CallSize:
+class CallSize(msgspec.Struct, frozen=True):
     """What a call may consume. ``output_tokens``: calibrated estimate for all choices together.
 
     ``output_cap_tokens``: the caller's own (the larger of two), times the number of choices; None
