@@ -79,11 +79,16 @@ class Admitted:
 
     async def __aenter__(self) -> None:
         self._demands = self._admission.demands(self._call)
+        inside = False
         try:
             await self._admission.enter(self._call, self._demands)
-        except BaseException as error:
-            self._leave(error)
+            inside = True
+        except CallError as error:
+            self._call.ended_by(error)
             raise
+        finally:
+            if not inside:
+                self._settle()
 
     async def __aexit__(
         self,
@@ -91,18 +96,17 @@ class Admitted:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._leave(error)
-
-    def _leave(self, error: BaseException | None) -> None:
-        call = self._call
         try:
             if error is None:
-                call.completed()
+                self._call.completed()
             elif isinstance(error, CallError):
-                call.ended_by(error)
+                self._call.ended_by(error)
         finally:
-            call.broke_off()
-            self._admission.settle(call, self._demands)
+            self._settle()
+
+    def _settle(self) -> None:
+        self._call.broke_off()
+        self._admission.settle(self._call, self._demands)
 
 
 class Plans:

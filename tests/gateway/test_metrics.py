@@ -78,7 +78,7 @@ def test_a_call_that_reached_no_replica_leaves_no_series_at_zero(metrics: Metric
     nothing |= {"outcome": Outcome.REJECTED, "reason": Reason.INVALID_API_KEY}
     metrics.on_event(CallEnded(call_record(**nothing)))
     names = {line.split("{")[0] for line in samples() - before}
-    assert names == {"fairway_calls_total", "fairway_calls_created"}
+    assert names == {"fairway_calls_total"}
 
 
 def test_opentelemetry_series_have_its_names_and_buckets(metrics: Metrics) -> None:

@@ -47,7 +47,7 @@ PASSED_BY_A_CALL = frozenset(
         "gateway.pipeline.classify.classify",
         "gateway.pipeline.counting.Counter.count",
         "gateway.pipeline.admission.reserve",
-        "gateway.core.limits.plan.demands_for",
+        "gateway.core.limits.plan.Plan.demands",
         "gateway.stores.memory.MemoryStore.reserve",
     }
 )

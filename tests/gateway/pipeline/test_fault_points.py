@@ -34,7 +34,9 @@ PIPELINE = [
     for each in pkgutil.iter_modules(gateway.pipeline.__path__)
 ]
 BESIDE = ("running.py", "token_counting.py")  # not on the way of such a call
-HANDED_OVER = Point("flow.py PoolFlow.grant 1", When.AFTER)  # a value: nothing there can raise
+HANDED_OVER = frozenset(  # a value: nothing there can raise
+    Point(f"flow.py {place} 1", When.AFTER) for place in ("PoolFlow.enter", "Granted.__aenter__")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,7 @@ def points() -> Iterator[FaultPoints]:
 def to_arm(passed: list[Point]) -> Iterator[tuple[Point, int]]:
     """The first passing of each point; at full size the last too."""
     for point, times in Counter(passed).items():
-        if point != HANDED_OVER:
+        if point not in HANDED_OVER:
             yield from ((point, nth) for nth in sorted({1, times} if FULL_SIZE else {1}))
 
 
