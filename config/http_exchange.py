@@ -1,6 +1,6 @@
 """One request and its response: the ASGI side of a connection.
 
-Does for an application what uvicorn's own cycle does, at a third of its cost: the head of a
+Does for an application what uvicorn's own cycle does, with less to do for each call: the head of a
 response leaves with the first piece of its body, the names and values of all headers are checked at
 once, and nobody who needs no event pays for one. A head whose body does not follow in the same turn
 of the loop goes out alone.

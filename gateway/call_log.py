@@ -4,8 +4,8 @@ them it tells which replica went or came back, and which part is degraded.
 Never a prompt, never a key: the message of an error is left out, since a replica's own words may
 repeat what the caller sent; the reason says the same. Durations are seconds.
 
-A call's line is encoded here and handed over as bytes: through the steps that other records take it
-would cost as much as scheduling the call. It looks like theirs.
+A call's line is encoded here and handed over as bytes: the steps that other records take cost more
+than ten times as much. It looks like theirs.
 """
 
 from __future__ import annotations
