@@ -43,7 +43,7 @@ class Exchange(RequestResponseCycle):
         self.logger = _log
         self.transport = cast(asyncio.Transport, protocol.transport)
         self.flow = protocol.flow
-        self.default_headers = protocol.server_state.default_headers  # the date
+        self._server = protocol.server_state
         self.on_response = protocol.on_response_complete
         self.keep_alive = keep_alive
         self.waiting_for_100_continue = protocol.expect_100_continue
@@ -144,8 +144,10 @@ class Exchange(RequestResponseCycle):
         """Raises RuntimeError for a header that cannot be sent."""
         _check(headers)
         lines = [STATUS_LINE[status]]
+        for name, value in self._server.default_headers:  # the date, of this second
+            lines += (name, b": ", value, b"\r\n")
         closes = False
-        for given, value in (*self.default_headers, *headers):
+        for given, value in headers:
             name = given.lower()
             if name == b"content-length" and self.chunked_encoding is None:
                 self.expected_content_length = int(value)

@@ -50,18 +50,22 @@ async def _is_read(receive: Receive) -> bool:
 
 @asynccontextmanager
 async def edge(
-    application: Application, *, head_timeout_s: float = HEAD_TIMEOUT_S, keep_alive_s: int = 5
+    application: Application,
+    *,
+    head_timeout_s: float = HEAD_TIMEOUT_S,
+    keep_alive_s: int = 5,
+    state: ServerState | None = None,
 ) -> AsyncIterator[int]:
     """The port."""
     config = uvicorn.Config(
         application, lifespan="off", log_config=None, timeout_keep_alive=keep_alive_s
     )
     config.load()
-    state = ServerState()
-    state.default_headers = [DATE]
+    shared = state or ServerState()
+    shared.default_headers = [DATE]
 
     def protocol() -> BoundedProtocol:
-        return BoundedProtocol(config, state, {}, head_timeout_s=head_timeout_s)
+        return BoundedProtocol(config, shared, {}, head_timeout_s=head_timeout_s)
 
     server = await asyncio.get_running_loop().create_server(protocol, "127.0.0.1", 0)
     try:
@@ -95,7 +99,10 @@ async def talk(port: int) -> AsyncIterator[Talk]:
 
 
 @asynccontextmanager
-async def connection(application: Application, *, keep_alive_s: int = 5) -> AsyncIterator[Talk]:
+async def connection(
+    application: Application, *, keep_alive_s: int = 5, state: ServerState | None = None
+) -> AsyncIterator[Talk]:
     """To an edge of its own."""
-    async with edge(application, keep_alive_s=keep_alive_s) as port, talk(port) as client:
+    at = edge(application, keep_alive_s=keep_alive_s, state=state)
+    async with at as port, talk(port) as client:
         yield client

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from uvicorn.server import ServerState
 
 from config.asgi_types import Receive, Scope, Send
 from gateway.pipeline.incoming import GONE
@@ -40,6 +41,20 @@ async def test_answer_of_known_length() -> None:
         b"HTTP/1.1 200 OK\r\ndate: " + DATE[1] + b"\r\n"
         b"content-length: 2\r\nx-a: b\r\nconnection: close\r\n\r\nhi"
     )
+
+
+async def test_an_answer_has_the_date_of_its_own_second() -> None:
+    state = ServerState()
+
+    async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+        state.default_headers = [(b"date", b"Mon, 30 Nov 2026 20:00:01 GMT")]
+        await send(start((b"content-length", b"0")))
+        await send(body())
+
+    async with asyncio.timeout(10), connection(slow, state=state) as client:
+        client.writer.write(ASK + b"\r\n")
+        _, head, _ = await client.answer()
+    assert b"\r\ndate: Mon, 30 Nov 2026 20:00:01 GMT\r\n" in head
 
 
 async def test_answer_in_chunks() -> None:
