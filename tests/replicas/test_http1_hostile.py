@@ -12,7 +12,7 @@ from gateway.core.reasons import Reason
 from gateway.replicas.http1.connection import HEAD_BYTES, INTERIM
 from gateway.replicas.http_upstream import HttpUpstream
 from gateway.replicas.upstream import AttemptTimeouts
-from tests.replicas.calls import read, target
+from tests.replicas.calls import CHAT, SHORT, read, target
 from tests.replicas.raw_server import CHUNKED, STREAM, WHOLE, raw
 
 LONG_BYTES = 8 * HEAD_BYTES  # more than one read
@@ -155,6 +155,18 @@ async def test_connection_whose_server_says_close_is_not_kept(upstream: HttpUpst
         for _ in range(2):
             assert await read(upstream, target(server.url)) == b"hello"
         assert server.connections == 2
+
+
+async def test_answer_of_which_little_was_read_does_not_hold_back_the_next(
+    upstream: HttpUpstream,
+) -> None:
+    """It has come whole, and reading has stopped because most of it waits to be read."""
+    part = b"%x\r\n%b\r\n" % (60_000, b"x" * 60_000)
+    async with raw(CHUNKED + part * 2 + b"0\r\n\r\n") as server:
+        for _ in range(5):
+            async with upstream.stream(target(server.url), CHAT, b"{}", {}, SHORT) as stream:
+                assert set(await anext(aiter(stream.chunks()))) == {ord("x")}
+        assert server.requests == 5
 
 
 async def test_kept_connection_is_closed_before_its_server_would_do_it(

@@ -4,9 +4,11 @@ import asyncio
 import contextlib
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+import uvloop
 
 from gateway.core.errors import ConnectionLost, ReplicaUnreachable, UpstreamError
 from gateway.core.reasons import Reason
@@ -205,6 +207,30 @@ async def test_reading_ahead_is_bounded(upstream: HttpUpstream, replica: Scripte
             await asyncio.sleep(0.05)
         assert call.sent_bytes <= 8_000_000  # mostly the kernel's socket buffers
         assert max([len(await anext(chunks)) for _ in range(20)]) <= 256 * 1024
+
+
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_connection_that_ends_while_it_is_held_back_gives_what_it_has(
+    loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    """Row 45: then it is cut."""
+
+    async def main() -> None:
+        upstream = HttpUpstream(("127.0.0.0/8",))
+        async with running(scripts.endless_line(10_000_000)) as replica:
+            to = target(replica.url)
+            async with upstream.stream(to, CHAT, b"{}", {}, SHORT) as stream:
+                chunks = aiter(stream.chunks())
+                await anext(chunks)
+                while replica.calls[0].sent_bytes < 500_000:
+                    await asyncio.sleep(0.01)
+                await upstream.close()
+                with pytest.raises(ConnectionLost):
+                    async for _ in chunks:
+                        pass
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(main())
 
 
 @pytest.mark.alone

@@ -85,7 +85,8 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_reusable(self) -> bool:
-        return self._stage is Stage.ENDED and self._keeps and not self.is_lost
+        over = self._stage is Stage.ENDED and self._keeps
+        return over and not (self._is_paused or self.is_lost)
 
     @property
     def is_quiet(self) -> bool:
@@ -194,6 +195,7 @@ class Connection(asyncio.Protocol):
             self._keeps = self._parser.should_keep_alive()
 
     def _begin(self) -> None:
+        assert not self._is_paused, "reading is on before the next answer"
         self._stage = Stage.HEAD
         self._keeps = self._until_close = False
         self._fields = self._field_bytes = self._interim = 0
@@ -210,7 +212,7 @@ class Connection(asyncio.Protocol):
             pieces.clear()
         if not pieces:
             self._held_bytes = 0
-            if self._is_paused:
+            if self._is_paused and not self.is_lost:
                 self._is_paused = False
                 self._transport.resume_reading()
         return taken
