@@ -197,3 +197,23 @@ async def test_requests_in_one_piece_are_answered_one_after_the_other() -> None:
         client.writer.write(b"".join(ask % (number, number) for number in range(5)))
         for _ in range(5):
             assert (await client.answer())[0] == 204
+
+
+async def test_half_a_head_behind_a_request_at_work_lets_it_be_answered_and_ends_there() -> None:
+    async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+        await asyncio.sleep(0.3)  # three times as long as a head may take
+        await empty_answer(scope, receive, send)
+
+    async with asyncio.timeout(20), edge(slow, head_timeout_s=0.1) as port, talk(port) as client:
+        client.writer.write(ASK + b"\r\n" + ASK)
+        status, told, _ = await client.answer()
+        assert (status, b"connection: close" in told) == (204, True)
+        assert await client.reader.read() == b""
+
+
+async def test_an_upgrade_that_is_not_done_is_answered_and_ends_the_connection() -> None:
+    async with asyncio.timeout(20), connection(empty_answer) as client:
+        client.writer.write(ASK + b"Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n")
+        status, told, _ = await client.answer()
+        assert (status, b"connection: close" in told) == (204, True)
+        assert await client.reader.read() == b""

@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import re
 import threading
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -44,6 +45,16 @@ def run_for_ever(server: RedisServer) -> None:
         client.eval(ENDLESS, 0)
 
 
+def until_busy(server: RedisServer) -> None:
+    until_s = time.monotonic() + 10.0
+    while time.monotonic() < until_s:
+        try:
+            command(server, "PING")
+        except redis.ResponseError:  # busy
+            return
+    raise TimeoutError("the script does not run")
+
+
 @contextlib.contextmanager
 def sick(server: RedisServer, sickness: str) -> Iterator[None]:
     match sickness:
@@ -57,6 +68,7 @@ def sick(server: RedisServer, sickness: str) -> Iterator[None]:
             command(server, "CONFIG", "SET", "busy-reply-threshold", 1)
             script = threading.Thread(target=run_for_ever, args=(server,), daemon=True)
             script.start()
+            until_busy(server)
     yield
     server.kill()
 
