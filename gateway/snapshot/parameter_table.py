@@ -288,8 +288,8 @@ TABLE = (
     Row(
         "quantum_s",
         "s",
-        0,
-        60,
+        0.0,
+        60.0,
         "queues.fair_queue",
         meaning="That distance is what the pool works off in this time, where that is more.",
     ),
