@@ -27,6 +27,10 @@ FULL_SIZE = "TEST_FAULT_POINTS" in os.environ
 TOKENS = 4
 GOOD = scripts.tokens(TOKENS, ttft_s=0.1, gap_s=0.1)
 LATE = scripts.tokens(TOKENS, ttft_s=13.0, gap_s=3.0)  # told that it is alive, before and between
+BETWEEN = scripts.tokens(TOKENS, ttft_s=12.5)  # comes while its caller is told that it is alive
+UNENDED = Script(
+    (scripts.Send(scripts.ROLE), *scripts.ending(0)[:-1], scripts.Send(b"data: [DONE]"))
+)
 CUT_LATE = Script((scripts.Wait(11.0), scripts.Cut()))
 LARGE = "x" * 300_000  # parsed in a thread
 PIPELINE = [
@@ -68,6 +72,8 @@ class Scene:
 SCENES = (
     Scene("stream", (GOOD,)),
     Scene("silent stream", (LATE,)),
+    Scene("read slowly", (BETWEEN,), reads_for_s=0.7),
+    Scene("last event without an empty line", (UNENDED,), stream=False),
     Scene("whole answer", (GOOD,), stream=False),
     Scene("large body", (GOOD,), content=LARGE),
     Scene("retried", (scripts.status(500), GOOD)),
@@ -128,7 +134,7 @@ def judge(house: House, answer: Answer, record: CallRecord, *, stream: bool) -> 
 def test_an_exception_at_any_await_leaves_nothing_behind(
     in_house: Any, points: FaultPoints, log: Log
 ) -> None:
-    """Row 20, S40: each await of the pipeline, before and after its work, in ten kinds of call;
+    """Row 20, S40: each await of the pipeline, before and after its work, in twelve kinds of call;
     one permit and one slot, so that a leak would refuse the next call."""
     runs = committed = 0
     reached: set[str] = set()
