@@ -37,7 +37,10 @@ PIPELINE = [
     importlib.import_module(f"gateway.pipeline.{each.name}")
     for each in pkgutil.iter_modules(gateway.pipeline.__path__)
 ]
-BESIDE = ("running.py", "token_counting.py")  # not on the way of such a call
+BESIDE = (  # not on the way of such a call, or a wait for what has always ended by then
+    *("running.py", "token_counting.py"),
+    "reply.py Reply._hand_over 1",
+)
 HANDED_OVER = frozenset(  # a value: nothing there can raise
     Point(f"flow.py {place} 1", When.AFTER) for place in ("PoolFlow.enter", "Granted.__aenter__")
 )
