@@ -74,14 +74,14 @@ SECTIONS = {
         {"TEST_SHARE_S": "60"},
     ),
     "light": Section(
-        "Real llama.cpp: warm slots of two servers; one caller beside forty",
+        "Real llama.cpp: warm slots of two servers; one caller beside forty at one server",
         (
             *PYTEST,
             "tests/scenarios/test_llamacpp_caches.py",
             "tests/scenarios/test_heavy_beside_light.py",
         ),
         300,
-        {"TEST_LIGHT_CALLS": "40", "TEST_LIGHT_SERVERS": "2"},
+        {"TEST_LIGHT_CALLS": "40"},
     ),
     "refusals": Section(
         "200 calls a second through HTTP at a simulated pool that does eight",

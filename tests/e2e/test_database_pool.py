@@ -54,7 +54,7 @@ async def test_slow_queries_hold_pages_for_three_seconds_and_no_call(
         raise AssertionError(rounds)
     print(rounds[-1])
     # the connections of the pages that were given up are free again
-    await asked_until(lambda: _page(durable_operator)[0] == 200, 10)
+    await asked_until(lambda: all(_page(durable_operator)[0] == 200 for _ in range(10)), 30)
 
 
 async def _round(
