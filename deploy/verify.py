@@ -74,7 +74,7 @@ SECTIONS = {
         {"TEST_SHARE_S": "60"},
     ),
     "light": Section(
-        "Real llama.cpp: warm slots of two servers; one caller beside forty at one server",
+        "Real llama.cpp: warm slots of two servers; one caller beside forty at them",
         (
             *PYTEST,
             "tests/scenarios/test_llamacpp_caches.py",

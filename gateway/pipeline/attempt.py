@@ -22,7 +22,7 @@ from gateway.pipeline.delivery import Delivery
 from gateway.pipeline.flow import Lease
 from gateway.pipeline.patience import Patience
 from gateway.pipeline.reply import Reply
-from gateway.replicas.adapters import Adapter, StartedAt
+from gateway.replicas.adapters import Adapter
 from gateway.replicas.supervised_replica import Watch
 from gateway.replicas.upstream import AttemptTimeouts, ReplicaTarget, Upstream, UpstreamStream
 from gateway.wire.dialect import Dialect, Frame, FrameFacts, Splitter, StreamReader
@@ -130,8 +130,6 @@ class Attempt:
         self.call.accepted = True
         self.call.clock.up_headers_s = stream.headers_at_s
         self.call.entry.enter(Phase.ACCEPTED)
-        if self.exchange.adapter.started_at is StartedAt.HEADERS:
-            self._has_started()
 
     def _go_on(self, error: UpstreamError | None) -> None:
         """Raises what one read's worth of frames means for the attempt, once what came before it
@@ -187,7 +185,8 @@ class Attempt:
     def _account(self, begun: bool) -> None:
         """Once per read: what was received so far, for the table, the tag and the charge."""
         if begun and not self._started:
-            self._has_started()
+            self._started = True
+            self.lease.first_event()
         tokens = self.exchange.reader.tokens
         if tokens != self.call.received_tokens:
             self.call.received_tokens = tokens
@@ -195,10 +194,6 @@ class Attempt:
             if tokens > self._covered_tokens and tokens >= self._told_tokens + TOLD_EVERY_TOKENS:
                 self._told_tokens = tokens
                 self.lease.progress(tokens)
-
-    def _has_started(self) -> None:
-        self._started = True
-        self.lease.first_event()
 
     @property
     def _streams(self) -> bool:

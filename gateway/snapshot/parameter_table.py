@@ -114,6 +114,14 @@ TABLE = (
         meaning="Unstarted prompt tokens up to which more calls are sent to a replica.",
     ),
     Row(
+        "slot_step_tokens",
+        "tokens",
+        0,
+        1_000_000,
+        "dispatch.start_rule",
+        meaning="The same where each slot holds one prompt (llama.cpp), instead of both above.",
+    ),
+    Row(
         "kv_in_flight_ratio",
         "ratio",
         0.1,

@@ -55,6 +55,46 @@ def test_short_prompts_fill_one_step() -> None:
     assert len(send(pool(), 60, 60)) == 35
 
 
+class TestOnePromptASlot:
+    """Calls that begin together there end together, and slots come back in bursts."""
+
+    def house(self, input_tokens: int, **changes: Any) -> Dispatcher:
+        """Four calls run, six wait."""
+        one = ReplicaConfig("r0", 4, one_prefix_per_slot=True)
+        house = pool(replicas=(one,), **changes)
+        calls = [ticket(input_tokens=input_tokens) for _ in range(10)]
+        effects = [effect for call in calls for effect in house.submit(call, 0.0)]
+        self.waiting = [call.call_id for call in calls[4:]]
+        assert len(grants(effects)) == 4
+        for grant_id in range(1, 5):
+            house.first_event(grant_id, 0.1)
+        return house
+
+    def test_while_calls_queue_it_reads_one_at_a_time(self) -> None:
+        house = self.house(200)
+        assert len(grants(house.release(1, USAGE, 0.2))) == 1
+        assert grants(house.release(2, USAGE, 0.2)) == []
+        assert len(grants(house.first_event(5, 0.3))) == 1
+
+    def test_short_prompts_are_read_together(self) -> None:
+        for house in (self.house(60), self.house(200, slot_step_tokens=2_048)):
+            assert len(grants(house.release(1, USAGE, 0.2))) == 1
+            assert len(grants(house.release(2, USAGE, 0.2))) == 1
+
+    def test_a_call_that_alone_waits_is_not_kept_from_a_free_slot(self) -> None:
+        one = ReplicaConfig("r0", 4, one_prefix_per_slot=True)
+        house = pool(replicas=(one,))
+        assert [len(send(house, 1, 200)) for _ in range(5)] == [1, 1, 1, 1, 0]
+        assert len(grants(house.release(1, USAGE, 0.2))) == 1
+
+    def test_the_end_of_the_queue_opens_what_reads(self) -> None:
+        house = self.house(200)
+        house.release(1, USAGE, 0.2)
+        house.release(2, USAGE, 0.2)
+        left = [house.withdraw(call_id, 0.3) for call_id in self.waiting[-4:]]
+        assert [len(grants(effects)) for effects in left] == [0, 0, 0, 1]
+
+
 def test_the_rule_that_let_a_call_through_is_told() -> None:
     house, rules = pool(), []
     for _ in range(5):

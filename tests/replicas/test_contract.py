@@ -15,7 +15,7 @@ import pytest
 from gateway.core.errors import ConnectionLost, UpstreamError
 from gateway.core.reasons import Reason
 from gateway.replicas import telemetry
-from gateway.replicas.adapters import ADAPTERS, Adapter, StartedAt
+from gateway.replicas.adapters import ADAPTERS, Adapter
 from gateway.replicas.http_upstream import HttpUpstream
 from gateway.replicas.simulated_server import SimulatedReplica
 from gateway.replicas.simulated_server import running as simulated
@@ -171,40 +171,6 @@ def test_resumable_streams_cannot_be_asked_for() -> None:
     """``X-Conversation-Id`` would let a llama.cpp generation survive its client."""
     sent = to_replica({"x-conversation-id": "1", "x-request-id": "abc"}, "call-1")
     assert "x-conversation-id" not in {name.lower() for name in sent}
-
-
-@pytest.mark.parametrize("kind", ["simulated", "llamacpp"])
-async def test_headers_say_started_only_where_the_adapter_says_so(
-    kind: str, upstream: HttpUpstream, request: pytest.FixtureRequest
-) -> None:
-    """With one slot, the second call's headers come at once or only after the first call."""
-    if kind == "simulated":
-        async with simulated(SimulatedReplica(EngineConfig(sequences=1), "m", speed=4.0)) as served:
-            started = await _second_headers_before_first_ends(served.url, kind, upstream)
-    else:
-        model: Path = request.getfixturevalue("llama_model")
-        with serving(model, slots=1) as server:
-            started = await _second_headers_before_first_ends(server.url, kind, upstream)
-    assert started is (ADAPTERS[kind].started_at is StartedAt.FIRST_EVENT)
-
-
-async def _second_headers_before_first_ends(url: str, kind: str, upstream: HttpUpstream) -> bool:
-    to = target(url, kind=kind)
-    long, short = (chat_body("x", count, ignore_eos=True) for count in (300, 1))
-    async with upstream.stream(to, CHAT, long, {}, SHORT) as first:
-        chunks = aiter(first.chunks())
-        await anext(chunks)
-
-        async def second() -> float:
-            async with upstream.stream(to, CHAT, short, {}, SHORT) as stream:
-                return stream.headers_at_s
-
-        loop = asyncio.get_running_loop()
-        asked_s = loop.time()
-        task = asyncio.create_task(second())
-        async for _ in chunks:
-            pass
-        return await task < (asked_s + loop.time()) / 2
 
 
 async def test_llamacpp_counts_every_token_in_the_stream(

@@ -238,6 +238,8 @@ class Dispatcher:
     def _proceed(self, now_s: float) -> list[Effect]:
         """After every event."""
         effects = self._expire(now_s)
+        if self._start.queues(len(self._waiting.calls)):
+            self._roster.refresh_all()
         if self._roster.free:
             effects += self._placement.give_out(now_s)
         if self._waiting.calls and self._running.preemption.due(now_s):

@@ -125,6 +125,7 @@ class PoolConfig:
     # When a replica is given another call: see start_rule
     unstarted_calls: int = 3
     step_budget_tokens: int = 2_048
+    slot_step_tokens: int = 128
     kv_in_flight_ratio: float = 1.3
     brake_waiting_calls: int = 4
     # Which class goes next: see class_order, holdback

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from importlib.metadata import entry_points
 
-from gateway.replicas.adapters.adapter import Adapter, MetricNames, Priority, Sharing, StartedAt
+from gateway.replicas.adapters.adapter import Adapter, MetricNames, Priority, Sharing
 from gateway.replicas.adapters.llamacpp import LLAMACPP
 from gateway.replicas.adapters.openai import OPENAI
 from gateway.replicas.adapters.sglang import SGLANG
@@ -20,7 +20,6 @@ __all__ = [
     "MetricNames",
     "Priority",
     "Sharing",
-    "StartedAt",
     "adapter_of",
     "load_plugins",
 ]

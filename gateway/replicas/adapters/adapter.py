@@ -20,13 +20,6 @@ EVERY_ENDPOINT: Final = TEXT_ENDPOINTS | {
 }
 
 
-class StartedAt(StrEnum):
-    """Which sign proves that a dispatched call has left the replica's own queue."""
-
-    HEADERS = "headers"  # llama.cpp answers headers when a slot is free
-    FIRST_EVENT = "first_event"  # vLLM answers headers at once, also for queued calls
-
-
 class Sharing(StrEnum):
     """What a prefix-cache match is worth on the replica."""
 
@@ -71,7 +64,6 @@ class Adapter:
     needs_max_tokens: bool = False  # generates to the end of its context when none is given
     closes_after_stream: bool = False  # announces keep-alive, yet closes the socket after a stream
     done_marker: bool = True  # ends a complete stream with [DONE]
-    started_at: StartedAt = StartedAt.FIRST_EVENT
     sharing: Sharing = Sharing.UNKNOWN
     cache_salt: bool = False  # understands the request field cache_salt
     priority: Priority = Priority.IGNORED

@@ -1,5 +1,4 @@
-"""llama.cpp server: headers when a slot is free, one prefix per slot, a keep-alive that is not
-kept.
+"""llama.cpp server: one prefix per slot, a keep-alive that is not kept.
 
 ``timings_per_token`` puts the running ``predicted_n`` into every chunk, which meters a call exactly
 even when its client hangs up. There is no overload answer and no KV gauge.
@@ -14,7 +13,6 @@ from gateway.replicas.adapters.adapter import (
     Adapter,
     MetricNames,
     Sharing,
-    StartedAt,
 )
 
 LLAMACPP = Adapter(
@@ -31,6 +29,5 @@ LLAMACPP = Adapter(
     body_extras=MappingProxyType({"timings_per_token": True}),
     needs_max_tokens=True,
     closes_after_stream=True,
-    started_at=StartedAt.HEADERS,
     sharing=Sharing.PER_SLOT,
 )

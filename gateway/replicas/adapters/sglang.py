@@ -6,7 +6,7 @@ the tree; versions that do not know it ignore it.
 
 from __future__ import annotations
 
-from gateway.replicas.adapters.adapter import Adapter, MetricNames, Priority, Sharing, StartedAt
+from gateway.replicas.adapters.adapter import Adapter, MetricNames, Priority, Sharing
 
 SGLANG = Adapter(
     kind="sglang",
@@ -19,7 +19,6 @@ SGLANG = Adapter(
         prompt_tokens=("sglang:prompt_tokens_total",),
     ),
     endpoints=frozenset({"chat/completions", "completions", "embeddings"}),
-    started_at=StartedAt.FIRST_EVENT,
     sharing=Sharing.BLOCKS,
     cache_salt=True,
     priority=Priority.HIGHER_FIRST,

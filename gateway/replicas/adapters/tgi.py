@@ -5,7 +5,7 @@ Its token counts exist only as sums of histograms.
 
 from __future__ import annotations
 
-from gateway.replicas.adapters.adapter import Adapter, MetricNames, Sharing, StartedAt
+from gateway.replicas.adapters.adapter import Adapter, MetricNames, Sharing
 
 TGI = Adapter(
     kind="tgi",
@@ -16,6 +16,5 @@ TGI = Adapter(
         waiting=("tgi_queue_size",),
         prompt_tokens=("tgi_request_input_length_sum",),
     ),
-    started_at=StartedAt.FIRST_EVENT,
     sharing=Sharing.BLOCKS,
 )

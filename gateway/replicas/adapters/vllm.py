@@ -16,7 +16,6 @@ from gateway.replicas.adapters.adapter import (
     MetricNames,
     Priority,
     Sharing,
-    StartedAt,
 )
 
 VLLM = Adapter(
@@ -33,7 +32,6 @@ VLLM = Adapter(
     ),
     endpoints=EVERY_ENDPOINT,
     body_extras=MappingProxyType({"stream_options": {"continuous_usage_stats": True}}),
-    started_at=StartedAt.FIRST_EVENT,
     sharing=Sharing.BLOCKS,
     cache_salt=True,
     priority=Priority.LOWER_FIRST,
