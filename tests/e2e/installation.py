@@ -172,13 +172,11 @@ def simulated(
         port = free_port()
         options = f"--port {port} --sequences {sequences} --model {model}".split()
         replicas.append(Simulated(port, tuple(options), env))
-    try:
+    with contextlib.ExitStack() as stack:
         for replica in replicas:
+            stack.callback(replica.kill)  # each, though another's may fail
             replica.launch()
         yield replicas
-    finally:
-        for replica in replicas:
-            replica.kill()
 
 
 @contextlib.contextmanager
