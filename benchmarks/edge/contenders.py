@@ -19,6 +19,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from benchmarks.edge.load import Target
@@ -100,10 +101,11 @@ def nginx(folder: Path, replica: str) -> Iterator[Contender]:
 
 
 @contextlib.contextmanager
-def vllm_router(folder: Path, replica: str) -> Iterator[Contender]:
+def vllm_router(folder: Path, replica: str, *, policy: str = "cache_aware") -> Iterator[Contender]:
+    """With its default policy, which like ours looks for the prompt."""
     port = free_port()
     command = [str(_program("vllm-router")), "--host", "127.0.0.1", "--port", str(port)]
-    command += ["--worker-urls", replica, "--policy", "round_robin"]
+    command += ["--worker-urls", replica, "--policy", policy]
     command += ["--prometheus-port", str(free_port())]
     with _running(command, folder, port, "/health") as pid:
         yield Contender(Target(port, {}, MODEL), pid)
@@ -133,6 +135,7 @@ CONTENDERS: dict[str, Start] = {
     "fairway": fairway,
     "nginx": nginx,
     "vllm-router": vllm_router,
+    "vllm-router-rr": partial(vllm_router, policy="round_robin"),
     "litellm": litellm,
 }
 
