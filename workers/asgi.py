@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, MutableMapping
 from typing import Any
+from uuid import uuid4
 
 import structlog
 from django.conf import settings
@@ -17,6 +18,7 @@ from django.conf import settings
 from gateway.auth import Principal
 from gateway.core.errors import CallError, Rejected
 from gateway.core.reasons import Reason
+from gateway.wire.headers import request_id
 from workers import selectors
 from workers.access import principal_of
 from workers.downloads import send_file
@@ -40,6 +42,7 @@ from workers.uploads import Upload, Uploads
 log = structlog.get_logger(__name__)
 
 FILES = "/v1/files"
+MOST_OF_PATH = 200  # in the log
 CONTENT = re.compile(r"/v1/files/([^/\0]{1,64})/content")
 REASONS_OF_WEB: Mapping[int, Reason] = {
     400: Reason.INVALID_REQUEST,
@@ -62,10 +65,11 @@ class FilesAndBatches:
         self._uploads = Uploads(storage, most_bytes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        named = _Named(scope, send)
         try:
-            await self._answer(scope, receive, send)
+            await self._answer(scope, receive, named)
         except CallError as error:
-            await refuse(send, error)
+            await refuse(named, error)
         except ClientGone:
             return
 
@@ -90,6 +94,26 @@ async def _principal(scope: Scope) -> Principal:
     if fairway is not None:
         return principal_of(headers, peer, fairway)
     return await with_database(principal_of, headers, peer, None)
+
+
+class _Named:
+    """``send`` that tells the id of the request, as the answers to calls do. A refusal is logged
+    with it."""
+
+    def __init__(self, scope: Scope, send: Send) -> None:
+        self._scope = scope
+        self._send = send
+        self._id = request_id(headers_of(scope), str(uuid4()))
+
+    async def __call__(self, message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            headers = [*message.get("headers", ()), (b"x-request-id", self._id.encode())]
+            message = {**message, "headers": headers}
+            if message["status"] >= 400:
+                method, path = self._scope["method"], self._scope["path"][:MOST_OF_PATH]
+                asked = f"{method} {path}"
+                log.info("refused", request_id=self._id, asked=asked, status=message["status"])
+        await self._send(message)
 
 
 class _Retold:
