@@ -66,7 +66,6 @@ class Scene:
             asyncio.get_running_loop().call_later(self.leaves_after_s, leave.set)
         body = chat(self.content, stream=self.stream)
         answer = await house.call(body, leave=leave, reads_for_s=self.reads_for_s)
-        await house.gateway.background.join()
         house.scripted.forget_said()
         await asyncio.sleep(3.0)  # a full replica is asked again
         return answer
