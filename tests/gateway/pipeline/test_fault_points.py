@@ -42,7 +42,7 @@ BESIDE = (  # not on the way of such a call, or a wait for what has always ended
     "reply.py Reply._hand_over 1",
 )
 HANDED_OVER = frozenset(  # a value: nothing there can raise
-    Point(f"flow.py {place} 1", When.AFTER) for place in ("PoolFlow.enter", "Granted.__aenter__")
+    {Point("flow.py Granted.__aenter__ 1", When.AFTER)}
 )
 
 
