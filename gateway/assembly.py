@@ -13,7 +13,6 @@ from typing import Protocol
 
 from gateway.active_calls import ActiveCalls
 from gateway.auth import Authenticator, Credentials
-from gateway.background import Background
 from gateway.bus import EventBus
 from gateway.core.clock import Clock
 from gateway.core.dispatch.effects import PoolView
@@ -61,7 +60,6 @@ class Gateway:
     def __init__(self, given: Collaborators, settings: GatewaySettings) -> None:
         self._given = given
         self.running = RunningCalls()
-        self.background = Background()
         self.flows = Flows(given.clock, given.rng)
         self._retries = Retries()
         sinks = FleetSinks(self.flows.tell, self.flows.tell, given.bus.publish)
@@ -72,7 +70,7 @@ class Gateway:
             snapshot=given.snapshot,
             authenticator=self.authenticator,
             counter=Counter(TokenEstimator()),
-            admission=Admission(given.store, given.active, self.background),
+            admission=Admission(given.store, given.active),
             flows=self.flows,
             attempts=Attempts(
                 given.transport,
@@ -89,7 +87,7 @@ class Gateway:
             keep_alive_s=settings.keep_alive_s,
         )
         token_counting = TokenCounting(
-            self.pipeline, given.store, self.background, self.fleet, given.transport, given.rng
+            self.pipeline, given.store, self.fleet, given.transport, given.rng
         )
         self.data_plane = DataPlane(self.pipeline, token_counting, given.clock, given.loop_lag_s)
 
@@ -123,7 +121,6 @@ class Gateway:
         """Ends what still runs, and returns when everything has been given back."""
         self.running.interrupt(lambda call: Reason.DRAINING)
         await self.running.none_left()
-        await self.background.join()
         await self.fleet.stop()
 
 

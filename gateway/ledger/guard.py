@@ -6,7 +6,7 @@ budget that fails closed gets StoreUnavailable; all others go on, their lost rec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 
 from gateway.core.limits.demands import (
@@ -36,9 +36,7 @@ class HardBudgetGuard:
             raise StoreUnavailable("call records cannot be kept")
         return self._store.reserve(call_id, demands)
 
-    def settle(
-        self, call_id: str, actual: Mapping[BucketKey, float] | None
-    ) -> Coroutine[Any, Any, None]:
+    def settle(self, call_id: str, actual: Mapping[BucketKey, float] | None) -> Awaitable[None]:
         return self._store.settle(call_id, actual)
 
     def renew(self, call_ids: tuple[str, ...]) -> Coroutine[Any, Any, None]:

@@ -12,9 +12,10 @@ import math
 from collections.abc import Mapping
 from types import TracebackType
 
-from gateway.active_calls.layout import BucketParts, Opening
+from msgspec.structs import astuple
+
+from gateway.active_calls.layout import Opening
 from gateway.active_calls.table import ActiveCalls
-from gateway.background import Background
 from gateway.core.dispatch.effects import Usage
 from gateway.core.errors import CallError, LimitExceeded, Rejected
 from gateway.core.limits.demands import (
@@ -39,23 +40,22 @@ Owners = tuple[TenantValue, KeyValue, PoolValue]
 
 
 class Admission:
-    def __init__(self, store: QuotaStore, active: ActiveCalls, background: Background) -> None:
-        self._store = store
+    def __init__(self, store: QuotaStore, active: ActiveCalls) -> None:
+        self.store = store
         self._active = active
-        self._background = background
         self._plans = Plans()
 
     def admitted(self, call: Call) -> Admitted:
         return Admitted(self, call)
 
-    async def enter(self, call: Call, demands: tuple[Demand, ...]) -> None:
-        await reserve(self._store, call, demands)
+    def enter(self, call: Call, demands: tuple[Demand, ...]) -> None:
+        """Once it holds what it demands."""
         call.active = self._active.open(_opening(call, demands))
         call.clock.admit_s = call.clock.now()
 
     def demands(self, call: Call) -> tuple[Demand, ...]:
-        plan = self._plans.of(call.placed)
-        return plan.demands(call.placed.count.size, wall_s=call.arrived_at)
+        order = call.placed
+        return self._plans.of(order).demands(order.count.size, wall_s=call.arrived_at)
 
     def settle(self, call: Call, demands: tuple[Demand, ...]) -> None:
         """Also for a call whose reservation failed half-way: settling what never was is
@@ -63,7 +63,7 @@ class Admission:
         order = call.placed
         usage = call.charged_usage()
         actual = None if usage is None else _charges(order, call.priced(usage), demands)
-        self._background.spawn(f"settle {call.call_id}", self._store.settle(call.call_id, actual))
+        self.store.settle(call.call_id, actual)
 
 
 class Admitted:
@@ -78,13 +78,15 @@ class Admitted:
         self._demands: tuple[Demand, ...] = ()
 
     async def __aenter__(self) -> None:
-        self._demands = self._admission.demands(self._call)
+        call, admission = self._call, self._admission
+        self._demands = demands = admission.demands(call)
         inside = False
         try:
-            await self._admission.enter(self._call, self._demands)
+            await reserve(admission.store, call, demands)
+            admission.enter(call, demands)
             inside = True
         except CallError as error:
-            self._call.ended_by(error)
+            call.ended_by(error)
             raise
         finally:
             if not inside:
@@ -184,10 +186,6 @@ def _seconds(wait_s: float) -> str:
     return f"{max(0.1, wait_s):.1f} s" if wait_s < 9.95 else f"{wait_s:,.0f} s"
 
 
-def _parts(key: BucketKey) -> BucketParts:
-    return key.owner, key.meter, key.pool, key.klass, key.period
-
-
 def _opening(call: Call, demands: tuple[Demand, ...]) -> Opening:
     order = call.placed
     line = order.principal.line
@@ -203,7 +201,7 @@ def _opening(call: Call, demands: tuple[Demand, ...]) -> Opening:
         arrived_at=call.arrived_at,
         prompt_tokens=order.count.size.input_tokens,
         reserved_tokens=order.count.reserved_tokens,
-        demands=tuple([(_parts(demand.key), demand.amount) for demand in demands]),
+        demands=tuple([(astuple(demand.key), demand.amount) for demand in demands]),
         request_id=call.request_id,
         batch_id=line.batch_id if line else "",
         line_no=line.line_no if line else None,

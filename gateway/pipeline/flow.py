@@ -1,15 +1,18 @@
 """The asyncio face of one pool's dispatcher: effects become futures, one timer wakes it.
 
-The dispatcher decides; this file only waits. There is no await between a decision and its effect,
-so a grant is either handed to the call that waits for it or given back at once. A grant that is
-taken back cancels the block that holds it, which leaves with ``Preempted``.
+The dispatcher decides; this file only waits, and not even that where a slot is free. There is no
+await between a decision and its effect, so a grant is either handed to the call that waits for it
+or given back at once. A grant that is taken back cancels the block that holds it, which leaves with
+``Preempted``. The timer may be early, since what it was set for may be over: that is a look for
+nothing, and cheaper than to set it anew for every call.
 """
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from types import TracebackType
+
+import msgspec
 
 from gateway.core.clock import Clock
 from gateway.core.dispatch.dispatcher import Dispatcher
@@ -27,13 +30,14 @@ from gateway.core.dispatch.effects import (
     Usage,
 )
 from gateway.core.errors import Evicted, Preempted
+from gateway.core.priority import PriorityClass
 
 
-@dataclass(slots=True)
-class Lease:
+class Lease(msgspec.Struct, eq=False):
     """One slot of one replica while it is held. Set ``usage`` before leaving to correct the charge;
     ``refund`` gives the charge back (the attempt failed before any content); ``failure`` says what
-    the replica did. ``preempted``: the slot has been taken back."""
+    the replica did. ``preempted``: the slot has been taken back. ``_holder``: the task of a call
+    whose slot may be."""
 
     grant: Grant
     _flow: PoolFlow
@@ -59,7 +63,8 @@ class Lease:
             self.preempted = self.refund = True
             self._holder.cancel()
 
-    def hold(self) -> None:
+    def may_be_taken_back(self) -> None:
+        """Of the block that the present task runs."""
         self._holder = asyncio.current_task()
 
     def leave(self) -> bool:
@@ -78,8 +83,11 @@ class Granted:
         self._ticket = ticket
 
     async def __aenter__(self) -> Lease:
-        self._lease = await self._flow.enter(self._ticket)
-        return self._lease
+        flow, ticket = self._flow, self._ticket
+        self._lease = lease = flow.enter(await flow.granted(ticket))
+        if ticket.klass is PriorityClass.BATCH:
+            lease.may_be_taken_back()
+        return lease
 
     async def __aexit__(
         self,
@@ -107,43 +115,50 @@ class PoolFlow:
         one, Preempted when the slot is taken back."""
         return Granted(self, ticket)
 
-    async def enter(self, ticket: Ticket) -> Lease:
-        lease = Lease(await self._granted(ticket), self)
-        self._leases[lease.grant.grant_id] = lease
-        lease.hold()
+    def enter(self, grant: Grant) -> Lease:
+        lease = self._leases[grant.grant_id] = Lease(grant, self)
         return lease
 
     def leave(self, lease: Lease) -> bool:
         """True: the block ended because the slot was taken back."""
-        taken_back = lease.leave()
-        del self._leases[lease.grant.grant_id]
-        self._release(lease)
-        return taken_back
-
-    def _release(self, lease: Lease) -> None:
+        taken_back = lease.preempted and lease.leave()
+        grant_id = lease.grant.grant_id
+        del self._leases[grant_id]
         effects = self._dispatcher.release(
-            lease.grant.grant_id,
+            grant_id,
             lease.usage,
             self._clock.monotonic(),
             refund=lease.refund,
             failure=lease.failure,
         )
         self._act(effects)
+        return taken_back
 
-    async def _granted(self, ticket: Ticket) -> Grant:
-        future: asyncio.Future[Grant] = asyncio.get_running_loop().create_future()
-        now_s = self._clock.monotonic()
-        self._waiting[ticket.call_id], self._asked_s[ticket.call_id] = future, now_s
+    async def granted(self, ticket: Ticket) -> Grant:
+        asked = self._ask(ticket)
+        if isinstance(asked, Grant):
+            return asked
         granted = False
         try:
-            self._act(self._dispatcher.submit(ticket, now_s))
-            grant = future.result() if future.done() else await future
+            grant = asked.result() if asked.done() else await asked
             granted = True
             return grant
         finally:
             del self._asked_s[ticket.call_id]
             if not granted:
-                self._left(ticket.call_id, future)
+                self._left(ticket.call_id, asked)
+
+    def _ask(self, ticket: Ticket) -> Grant | asyncio.Future[Grant]:
+        """The grant where a slot is free for it, else what it waits for."""
+        now_s = self._clock.monotonic()
+        effects = self._dispatcher.submit(ticket, now_s)
+        first = effects[0] if len(effects) == 1 else None
+        if isinstance(first, Grant) and first.call_id == ticket.call_id:
+            return first
+        future: asyncio.Future[Grant] = asyncio.get_running_loop().create_future()
+        self._waiting[ticket.call_id], self._asked_s[ticket.call_id] = future, now_s
+        self._act(effects)
+        return future
 
     def _left(self, call_id: str, future: asyncio.Future[Grant]) -> None:
         """The caller is gone: out of the queue, or, if a grant crossed with it, give that back. One
@@ -179,6 +194,13 @@ class PoolFlow:
         return self._dispatcher.view()
 
     def _act(self, effects: list[Effect]) -> None:
+        if effects:
+            self._carry_out(effects)
+        wake_s = self._dispatcher.next_wake
+        if wake_s is not None and (self._timer is None or wake_s < self._timer_at_s):
+            self._arm(wake_s)
+
+    def _carry_out(self, effects: list[Effect]) -> None:
         for effect in effects:
             if isinstance(effect, Preempt):
                 asyncio.get_running_loop().call_soon(self._take_back, effect.grant_id)
@@ -189,7 +211,6 @@ class PoolFlow:
                 self._hand_over(effect, future)
             elif isinstance(effect, Refuse) and not future.done():
                 future.set_exception(self._evicted(effect))
-        self._arm()
 
     def _evicted(self, refuse: Refuse) -> Evicted:
         evicted = Evicted(refuse.reason, refuse.message, retry_after_s=refuse.retry_after_s)
@@ -209,15 +230,12 @@ class PoolFlow:
             now_s = self._clock.monotonic()
             self._act(self._dispatcher.release(grant.grant_id, None, now_s, refund=True))
 
-    def _arm(self) -> None:
-        wake_s = self._dispatcher.next_wake
-        if self._timer is not None and (wake_s is None or wake_s != self._timer_at_s):
+    def _arm(self, wake_s: float) -> None:
+        if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
-        if self._timer is None and wake_s is not None:
-            delay_s = max(0.0, wake_s - self._clock.monotonic())
-            self._timer = asyncio.get_running_loop().call_later(delay_s, self._wake)
-            self._timer_at_s = wake_s
+        delay_s = max(0.0, wake_s - self._clock.monotonic())
+        self._timer = asyncio.get_running_loop().call_later(delay_s, self._wake)
+        self._timer_at_s = wake_s
 
     def _wake(self) -> None:
         self._timer = None

@@ -19,7 +19,6 @@ from typing import Final, Protocol
 
 import msgspec
 
-from gateway.background import Background
 from gateway.core.errors import CallError, UpstreamError
 from gateway.core.events import CallEnded
 from gateway.core.limits.demands import Demand, QuotaStore
@@ -73,7 +72,6 @@ def _answer(endpoint: str, tokens: int) -> bytes:
 class TokenCounting:
     pipeline: Pipeline
     store: QuotaStore
-    background: Background
     fleet: Fleet
     asker: Asker
     rng: random.Random
@@ -118,8 +116,7 @@ class TokenCounting:
         demands = _demands(call, order)
         await reserve(self.store, call, demands)
         charges = {demand.key: demand.amount for demand in demands}
-        settling = self.store.settle(call.call_id, charges)
-        self.background.spawn(f"settle {call.call_id}", settling)
+        self.store.settle(call.call_id, charges)
 
     def _counting(self, order: Order, endpoint: str) -> list[ReplicaTarget]:
         """Replicas that may see this prompt, serve, and can count; in random order."""

@@ -12,11 +12,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
 
 from gateway.core.clock import Clock
-from gateway.core.limits.demands import BucketKey, BucketState, Demand, Refused, Reservation
+from gateway.core.limits.demands import (
+    DONE,
+    BucketKey,
+    BucketState,
+    Demand,
+    Refused,
+    Reservation,
+)
 from gateway.stores.breaker import Breaker, Trust
 from gateway.stores.faults import StoreFault
 from gateway.stores.local_share import LocalShare
@@ -80,6 +87,8 @@ class DegradingStore:
             await asyncio.gather(self._watcher, return_exceptions=True)
         await self._send_what_is_left()
         await self._shared.aclose()
+        if self._settlements:
+            log.error("%d settlements were not sent: %s", len(self._settlements), self.why)
 
     async def reserve(self, call_id: str, demands: tuple[Demand, ...]) -> Reservation | Refused:
         """Raises StoreUnavailable. Cancelled on the way: what may be held is given back later."""
@@ -94,28 +103,32 @@ class DegradingStore:
             answer = self._reserve_locally(call_id, demands)
             may_leak = isinstance(answer, Refused)
         finally:
-            if may_leak:
-                self._settle_later(call_id, demands, {})
+            if may_leak and (tenant := tenant_of(demands, {})) is not None:
+                self._settle_later(Settlement(tenant, call_id, {}))
         return answer
 
-    async def settle(self, call_id: str, actual: Mapping[BucketKey, float] | None) -> None:
+    def settle(self, call_id: str, actual: Mapping[BucketKey, float] | None) -> Awaitable[None]:
         charges = actual or {}
         demands = self._shared.open.pop(call_id, ())
         if self._share is not None:
             self._share.settle(call_id, actual, self._clock.monotonic())
         tenant = tenant_of(demands, charges)
         if tenant is None:
-            return
-        sent = False
-        try:
-            if not self.degraded:
-                await self._shared.settle_for(tenant, call_id, charges)
-                sent = True
-        except StoreFault as fault:
-            self._failed(fault)
-        finally:
-            if not sent:
-                self._settle_later(call_id, demands, charges)
+            return DONE
+        if self.degraded:
+            self._settle_later(Settlement(tenant, call_id, charges))
+            return DONE
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def tell(fault: StoreFault | None) -> None:
+            if fault is not None:
+                self._failed(fault)
+                self._settle_later(Settlement(tenant, call_id, charges))
+            if not ended.done():
+                ended.set_result(None)
+
+        self._shared.settle_for(tenant, call_id, charges, tell)
+        return ended
 
     async def renew(self, call_ids: tuple[str, ...]) -> None:
         if self._share is not None:
@@ -153,13 +166,9 @@ class DegradingStore:
         shared = self._shared
         return LocalShare(shared.known, self._processes, shared.open, self._clock.monotonic())
 
-    def _settle_later(
-        self, call_id: str, demands: tuple[Demand, ...], charges: Mapping[BucketKey, float]
-    ) -> None:
-        tenant = tenant_of(demands, charges)
-        if tenant is not None:
-            self._settlements.add(Settlement(tenant, call_id, charges))
-            self._wake.set()
+    def _settle_later(self, settlement: Settlement) -> None:
+        self._settlements.add(settlement)
+        self._wake.set()
 
     def _failed(self, fault: StoreFault) -> None:
         if self._breaker.failed(self._clock.monotonic()):
@@ -206,7 +215,7 @@ class DegradingStore:
 
     async def _send_some(self) -> None:
         with self._settlements.taken(SENT_AT_ONCE) as batch:
-            sends = [self._shared.settle_for(s.tenant, s.call_id, s.charges) for s in batch]
+            sends = [self._shared.settling(s.tenant, s.call_id, s.charges) for s in batch]
             answers = await asyncio.gather(*sends, return_exceptions=True)
             failures = [answer for answer in answers if answer is not None]
             batch[:] = [s for s, answer in zip(batch, answers, strict=True) if answer is not None]
@@ -214,11 +223,13 @@ class DegradingStore:
             raise failure
 
     async def _send_what_is_left(self) -> None:
-        if self._settlements and not self.degraded:
-            try:
-                await self._send(SEND_BEFORE_TRUST_S)
-            except StoreFault as fault:
-                log.error("%d settlements were not sent: %s", len(self._settlements), fault)
+        if self.degraded:
+            return
+        try:
+            await self._shared.drained()
+            await self._send(SEND_BEFORE_TRUST_S)
+        except StoreFault as fault:
+            self.why = str(fault)
 
 
 def _report_end(task: asyncio.Task[None]) -> None:

@@ -33,9 +33,15 @@ class LastKnown:
         self._seen: OrderedDict[BucketKey, Seen] = OrderedDict()
 
     def note(self, states: Iterable[BucketState], now_s: float) -> None:
+        seen = self._seen
         for state in states:
-            level = state.used + state.held if state.key.meter in RATE_METERS else state.used
-            self._put(state.key, Seen(level, state.held, now_s))
+            key, level = state.key, state.used
+            if key.meter in RATE_METERS:
+                level += state.held
+            seen[key] = Seen(level, state.held, now_s)
+            seen.move_to_end(key)
+        while len(seen) > self._capacity:
+            seen.popitem(last=False)
 
     def raise_to(self, key: BucketKey, used: float, now_s: float) -> None:
         seen = self.get(key)

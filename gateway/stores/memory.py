@@ -10,13 +10,20 @@ import asyncio
 import contextlib
 import itertools
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from pathlib import Path
 from types import TracebackType
 
 from gateway.core.clock import Clock
 from gateway.core.limits.book import LEASE_S, BucketBook
-from gateway.core.limits.demands import BucketKey, BucketState, Demand, Refused, Reservation
+from gateway.core.limits.demands import (
+    DONE,
+    BucketKey,
+    BucketState,
+    Demand,
+    Refused,
+    Reservation,
+)
 from gateway.stores import snapshot_file
 
 log = logging.getLogger(__name__)
@@ -64,8 +71,9 @@ class MemoryStore:
     async def reserve(self, call_id: str, demands: tuple[Demand, ...]) -> Reservation | Refused:
         return self._book.reserve(call_id, demands, self._clock.monotonic())
 
-    async def settle(self, call_id: str, actual: Mapping[BucketKey, float] | None) -> None:
+    def settle(self, call_id: str, actual: Mapping[BucketKey, float] | None) -> Awaitable[None]:
         self._book.settle(call_id, actual, self._clock.monotonic())
+        return DONE
 
     async def renew(self, call_ids: tuple[str, ...]) -> None:
         self._book.renew(call_ids, self._clock.monotonic())

@@ -7,14 +7,16 @@ decides what happens then. Leases end ``LEASE_S`` after the last reserve or rene
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gateway.core.clock import Clock
 from gateway.core.limits.book import LEASE_S, kind_of
 from gateway.core.limits.bucket import LATE_SETTLE_S, state_of, wait_s
 from gateway.core.limits.demands import (
+    DONE,
     BucketKey,
     BucketState,
     Demand,
@@ -24,7 +26,7 @@ from gateway.core.limits.demands import (
     tenant_of_owner,
 )
 from gateway.stores import scripts
-from gateway.stores.faults import FOREIGN, FaultKind, fault_of
+from gateway.stores.faults import FOREIGN, FaultKind, StoreFault, fault_of
 from gateway.stores.last_known import CAPACITY, LastKnown
 from gateway.stores.resp import RespClient, Word, address_of
 from gateway.stores.scripts import Script
@@ -37,7 +39,8 @@ BUDGET = "B"
 LETTER = {Kind.RATE: "R", Kind.BUDGET: BUDGET, Kind.LEVEL: "L"}
 FOR_EVER = 0
 LIVES_S = {"day": 2 * DAY_S, "month": 33 * DAY_S, "credit": FOR_EVER}
-DOES_NOT_FIT, HELD, SETTLED_BEFORE = 0, 1, 2  # outcomes of reserve.lua
+DOES_NOT_FIT, HELD = 0, 1  # outcomes of reserve.lua
+Ended = Callable[[StoreFault | None], None]
 
 
 class _Name(NamedTuple):
@@ -73,8 +76,16 @@ class RedisStore:
     async def aclose(self) -> None:
         await self._client.aclose()
 
+    async def drained(self) -> None:
+        """Returns when what was begun has its answer."""
+        await _told(self._client.drained())
+
     async def reserve(self, call_id: str, demands: tuple[Demand, ...]) -> Reservation | Refused:
-        outcome, states = await self._reserve(call_id, demands, adopt=False)
+        if not demands:
+            return Reservation(call_id, ())
+        keys, words = self._reserving(call_id, demands, adopt=False)
+        outcome, numbers = await self._run(scripts.RESERVE, keys, words)
+        states = self._seen(demands, numbers)
         if outcome == DOES_NOT_FIT:
             return _refused(demands, states)
         if outcome == HELD:
@@ -83,32 +94,59 @@ class RedisStore:
 
     async def adopt(self, call_id: str, demands: tuple[Demand, ...]) -> None:
         """Holds what a running call holds, whether it fits or not; a settled call holds nothing."""
-        await self._reserve(call_id, demands, adopt=True)
+        keys, words = self._reserving(call_id, demands, adopt=True)
+        _, numbers = await self._run(scripts.RESERVE, keys, words)
+        self._seen(demands, numbers)
 
-    async def settle(self, call_id: str, actual: Mapping[BucketKey, float] | None) -> None:
+    def settle(self, call_id: str, actual: Mapping[BucketKey, float] | None) -> Awaitable[None]:
         """A call of another process that is abandoned is left to its lease."""
         charges = actual or {}
         tenant = tenant_of(self.open.pop(call_id, ()), charges)
-        if tenant is not None:
-            await self.settle_for(tenant, call_id, charges)
+        return DONE if tenant is None else self.settling(tenant, call_id, charges)
 
-    async def settle_for(
+    def settling(
         self, tenant: str, call_id: str, charges: Mapping[BucketKey, float]
+    ) -> asyncio.Future[None]:
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def tell(fault: StoreFault | None) -> None:
+            if ended.done():
+                return
+            if fault is None:
+                ended.set_result(None)
+            else:
+                ended.set_exception(fault)
+
+        self.settle_for(tenant, call_id, charges, tell)
+        return ended
+
+    def settle_for(
+        self, tenant: str, call_id: str, charges: Mapping[BucketKey, float], ended: Ended
     ) -> None:
-        prefix = self._prefix(tenant)
+        """Leaves with the next command, in a moment at the latest, but never after one that comes
+        later. ``ended`` is told what came of it, and must not raise."""
+        prefix = f"{self._namespace}:{{{tenant}}}:"
         keys = [f"{prefix}leases", f"{prefix}call:{call_id}"]
         words: list[Word] = [prefix, call_id, REMEMBER_S]
         budgets = False
         for key, amount in charges.items():
-            name = self._named(key)
+            name = self._names.get(key) or self._named(key)
             keys.append(name.bucket)
-            words += (name.letter, amount, self.known.get(key).used, name.lives_s)
-            budgets = budgets or name.letter == BUDGET
-        used = await self._run(scripts.SETTLE, keys, words, lazily=True)
-        if budgets:
-            self._raise_known(charges, used)
+            words += (name.letter, amount)
+            if name.letter == BUDGET:
+                words += (self.known.get(key).used, name.lives_s)
+                budgets = True
+            else:
+                words += (0, name.lives_s)
+        arguments = (len(keys), *keys, *words)
+        settling = _Settling(self, arguments, charges if budgets else {}, ended)
+        self._client.ask_lazily(("EVALSHA", scripts.SETTLE.digest, *arguments), settling)
 
-    def _raise_known(self, charges: Mapping[BucketKey, float], used: Sequence[bytes]) -> None:
+    def settle_by_text(self, settling: _Settling, arguments: tuple[Word, ...]) -> None:
+        """The server has forgotten the script."""
+        self._client.ask_lazily(("EVAL", scripts.SETTLE.text, *arguments), settling)
+
+    def raise_known(self, charges: Mapping[BucketKey, float], used: Sequence[bytes]) -> None:
         now_s = self._clock.monotonic()
         for key, total in zip(charges, used, strict=False):  # none: settled before
             if kind_of(key) is Kind.BUDGET:
@@ -153,24 +191,30 @@ class RedisStore:
         """Succeeds only when the server takes writes."""
         await _told(self._client.ask("SET", f"{self._namespace}:probe", 1, "EX", 60))
 
-    async def _reserve(
+    def _reserving(
         self, call_id: str, demands: tuple[Demand, ...], *, adopt: bool
-    ) -> tuple[int, tuple[BucketState, ...]]:
-        tenant = tenant_of(demands, {})
-        if tenant is None:
-            return SETTLED_BEFORE, ()
-        prefix = self._prefix(tenant)
+    ) -> tuple[list[str], list[Word]]:
+        """Keys and arguments of the script. ``demands``: at least one."""
+        tenant = tenant_of_owner(demands[0].key.owner)
+        prefix = f"{self._namespace}:{{{tenant}}}:"
         keys = [f"{prefix}leases", f"{prefix}call:{call_id}"]
         words: list[Word] = [prefix, call_id, self._lease_s, REMEMBER_S, int(adopt)]
         for d in demands:
-            name = self._named(d.key)
+            name = self._names.get(d.key) or self._named(d.key)
             keys.append(name.bucket)
             words += (name.letter, name.text, d.capacity, d.amount, d.window_s)
-            words += (self.known.get(d.key).used, _lives_s(d))
-        outcome, numbers = await self._run(scripts.RESERVE, keys, words)
+            if name.letter == BUDGET:
+                words += (self.known.get(d.key).used, _lives_s(d))
+            else:
+                words += (0, DAY_S)
+        return keys, words
+
+    def _seen(
+        self, demands: tuple[Demand, ...], numbers: Sequence[bytes]
+    ) -> tuple[BucketState, ...]:
         states = self._states(demands, numbers)
         self.known.note(states, self._clock.monotonic())
-        return outcome, states
+        return states
 
     def _states(
         self, demands: tuple[Demand, ...], numbers: Sequence[bytes]
@@ -196,22 +240,53 @@ class RedisStore:
     def _prefix(self, tenant: str) -> str:
         return f"{self._namespace}:{{{tenant}}}:"
 
-    async def _run(
-        self, script: Script, keys: list[str], words: list[Word], *, lazily: bool = False
-    ) -> Any:
-        """A server that has forgotten the script gets its text in the same step. ``lazily``: with
-        the next command, in a moment at the latest, but never after one that comes later."""
+    async def _run(self, script: Script, keys: list[str], words: list[Word]) -> Any:
+        """A server that has forgotten the script gets its text in the same step."""
         until_s = self._client.latest_s
         arguments = (len(keys), *keys, *words)
         try:
-            return await self._client.ask(
-                "EVALSHA", script.digest, *arguments, until_s=until_s, lazily=lazily
-            )
+            return await self._client.ask("EVALSHA", script.digest, *arguments, until_s=until_s)
         except FOREIGN as error:
             fault = fault_of(error)
             if fault.kind is not FaultKind.NO_SCRIPT:
                 raise fault from error
         return await _told(self._client.ask("EVAL", script.text, *arguments, until_s=until_s))
+
+
+class _Settling:
+    """Hears the server's answer to one settlement."""
+
+    __slots__ = ("_arguments", "_budgets", "_done", "_ended", "_store")
+
+    def __init__(
+        self,
+        store: RedisStore,
+        arguments: tuple[Word, ...],
+        budgets: Mapping[BucketKey, float],
+        ended: Ended,
+    ) -> None:
+        self._store = store
+        self._arguments = arguments
+        self._budgets = budgets
+        self._ended = ended
+        self._done = False
+
+    def done(self) -> bool:
+        return self._done
+
+    def set_result(self, used: Sequence[bytes], /) -> None:
+        self._done = True
+        if self._budgets:
+            self._store.raise_known(self._budgets, used)
+        self._ended(None)
+
+    def set_exception(self, error: BaseException, /) -> None:
+        fault = fault_of(error)
+        if fault.kind is FaultKind.NO_SCRIPT:
+            self._store.settle_by_text(self, self._arguments)
+            return
+        self._done = True
+        self._ended(fault)
 
 
 async def _told(answer: Awaitable[Any]) -> Any:
@@ -223,11 +298,12 @@ async def _told(answer: Awaitable[Any]) -> Any:
 
 
 def tenant_of(demands: Sequence[Demand], charges: Mapping[BucketKey, float]) -> str | None:
-    """Whose buckets these are: all of one tenant."""
-    owners = {demand.key.owner for demand in demands} | {key.owner for key in charges}
-    tenants = {tenant_of_owner(owner) for owner in owners}
-    assert len(tenants) <= 1, f"one call, several tenants: {sorted(tenants)}"
-    return next(iter(tenants), None)
+    """Whose buckets these are: all of one tenant, as ``limits.plan`` makes them."""
+    for demand in demands:
+        return tenant_of_owner(demand.key.owner)
+    for key in charges:
+        return tenant_of_owner(key.owner)
+    return None
 
 
 def _lives_s(demand: Demand) -> int:

@@ -2,7 +2,8 @@
 
 One connection at a time, pipelined: the commands of one turn of the loop leave in one write, and
 answers come back in order. A command that nobody waits for leaves with the next one that somebody
-does wait for, or after LAZY_S. Nothing is retried.
+does wait for, or after LAZY_S. Who asks gives what hears the answer: a future, or an object that
+needs no turn of the loop to learn of it. Nothing is retried.
 
 A command that has no answer ``timeout_s`` after it was asked raises TimeoutError, also while the
 connection is being made; whether it was carried out is then unknown. Its connection is given no
@@ -20,20 +21,30 @@ import ssl
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import hiredis
 from redis.asyncio.connection import SSLConnection, parse_url
 
 Word = str | int | float
 PORT = 6379
-LAZY_S = 0.005
+LAZY_S = 0.02
 GRACE_S = 0.002
 _packed: Callable[[tuple[Word, ...]], bytes] = cast(Any, hiredis.pack_command)  # its stub errs
 
 
 class ServerError(Exception):
     """The server's own answer is an error: its words."""
+
+
+class Hearer(Protocol):
+    """Of one answer: a result or an exception comes once, unless it is done before."""
+
+    def done(self) -> bool: ...
+
+    def set_result(self, answer: Any, /) -> None: ...
+
+    def set_exception(self, error: BaseException, /) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,18 +85,32 @@ class RespClient:
         self._connections: set[_Connection] = set()
         self._current: _Connection | None = None
 
-    def ask(
-        self, *words: Word, until_s: float | None = None, lazily: bool = False
-    ) -> asyncio.Future[Any]:
+    def ask(self, *words: Word, until_s: float | None = None) -> asyncio.Future[Any]:
         """The answer. Raises ServerError, OSError, of which TimeoutError means unknown.
         ``until_s``: on the clock of the loop, at most ``timeout_s`` from now."""
+        connection = self._usable()
+        answer = connection.loop.create_future()
+        connection.ask(_packed(words), until_s or self.latest_s, answer, lazily=False)
+        return answer
+
+    def ask_lazily(self, words: tuple[Word, ...], hearer: Hearer) -> None:
+        """For who does not wait: it leaves with the next command, or a moment later."""
+        self._usable().ask(_packed(words), self.latest_s, hearer, lazily=True)
+
+    async def drained(self) -> None:
+        """Returns when whatever was asked on the present connection has its answer. Raises what
+        ``ask`` raises."""
+        while self._current is not None and self._current.is_asked:
+            await self.ask("PING")
+
+    def _usable(self) -> _Connection:
         current = self._current
         if current is None or current.retired:
             current = self._current = _Connection(self._address, self._timeout_s)
             current.closed = self._connections.discard
             self._connections.add(current)
             current.open()
-        return current.ask(_packed(words), until_s or self.latest_s, lazily=lazily)
+        return current
 
     @property
     def latest_s(self) -> float:
@@ -104,30 +129,33 @@ class _Connection(asyncio.Protocol):
         self.closed: Any = None
         self._address = address
         self._timeout_s = timeout_s
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._reader = hiredis.Reader(replyError=ServerError)
         self._transport: asyncio.Transport | None = None
         self._greeted = False
         self._unsent: list[bytes] = []
         self._sending = False  # in this turn
         self._lazy: asyncio.TimerHandle | None = None
-        self._asked: deque[tuple[float, asyncio.Future[Any]]] = deque()  # until when
+        self._asked: deque[tuple[float, Hearer]] = deque()  # until when
         self._look_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._opening: asyncio.Task[None] | None = None
 
     def open(self) -> None:
-        self._opening = self._loop.create_task(self._open(), name="quota store connection")
+        self._opening = self.loop.create_task(self._open(), name="quota store connection")
 
-    def ask(self, command: bytes, until_s: float, *, lazily: bool) -> asyncio.Future[Any]:
-        answer = self._loop.create_future()
-        self._asked.append((until_s, answer))
+    def ask(self, command: bytes, until_s: float, hearer: Hearer, *, lazily: bool) -> None:
+        self._asked.append((until_s, hearer))
         self._unsent.append(command)
         if self._greeted and not self._sending and (not lazily or self._lazy is None):
             self._send_later(lazily=lazily)
         if self._timer is None or until_s < self._look_s:
             self._look_at(until_s)
-        return answer
+
+    @property
+    def is_asked(self) -> bool:
+        """Something has no answer yet."""
+        return bool(self._asked)
 
     def abort(self) -> asyncio.Task[None]:
         assert self._opening is not None
@@ -150,16 +178,16 @@ class _Connection(asyncio.Protocol):
     async def _connect(self) -> None:
         address = self._address
         if address.path:
-            await self._loop.create_unix_connection(lambda: self, address.path)
+            await self.loop.create_unix_connection(lambda: self, address.path)
         else:
-            await self._loop.create_connection(
+            await self.loop.create_connection(
                 lambda: self, address.host, address.port, ssl=address.tls
             )
 
     async def _greet(self, words: tuple[Word, ...]) -> None:
         """Before everything that was asked meanwhile."""
-        answer = self._loop.create_future()
-        self._asked.appendleft((self._loop.time() + self._timeout_s, answer))
+        answer = self.loop.create_future()
+        self._asked.appendleft((self.loop.time() + self._timeout_s, answer))
         assert self._transport is not None
         self._transport.write(_packed(words))
         await answer
@@ -187,10 +215,10 @@ class _Connection(asyncio.Protocol):
 
     def _send_later(self, *, lazily: bool) -> None:
         if lazily:
-            self._lazy = self._loop.call_later(LAZY_S, self._send_lazy)
+            self._lazy = self.loop.call_later(LAZY_S, self._send_lazy)
         else:
             self._sending = True
-            self._loop.call_soon(self._send)
+            self.loop.call_soon(self._send)
 
     def _send_lazy(self) -> None:
         self._lazy = None
@@ -207,16 +235,16 @@ class _Connection(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
         self._look_s = until_s
-        self._timer = self._loop.call_at(until_s, self._look)
+        self._timer = self.loop.call_at(until_s, self._look)
 
     def _look(self) -> None:
         """One timer for all commands, set to the one that is late first. After a stall of the loop
         itself an answer may be here and not read yet: it is read before anybody is late."""
-        self._timer = self._loop.call_later(GRACE_S, self._judge)
+        self._timer = self.loop.call_later(GRACE_S, self._judge)
 
     def _judge(self) -> None:
         self._timer = None
-        now_s = self._loop.time()
+        now_s = self.loop.time()
         pending = [(until_s, waiting) for until_s, waiting in self._asked if not waiting.done()]
         for until_s, waiting in pending:
             if until_s <= now_s:

@@ -75,4 +75,4 @@ def test_a_pool_whose_last_free_slots_are_kept_counts_as_full() -> None:
     for _ in range(10):
         pool.submit(ticket("bulk", BATCH), 0.5)
     pool.release(21, USAGE, 0.6)
-    assert pool._rate._saturated
+    assert pool._rate.saturated

@@ -112,6 +112,13 @@ async def test_underestimate_becomes_a_debt_that_refill_pays_off(store: QuotaSto
     assert refused.wait_s == pytest.approx((175 + 50 - 100) * 60 / 100, abs=1)
 
 
+async def test_settlement_that_nobody_awaits_is_met_by_the_next_call(store: QuotaStore) -> None:
+    asked, first, second = (demand("tpm", 60, 100),), call_id(), call_id()
+    await store.reserve(first, asked)
+    store.settle(first, {asked[0].key: 10})
+    assert isinstance(await store.reserve(second, asked), Reservation)
+
+
 async def test_second_settle_changes_nothing(store: QuotaStore) -> None:
     budget = demand("day", 50, 100)
     call = call_id()

@@ -230,7 +230,10 @@ class InRedis(Conservation):
 
     def store_settle(self, call: str, actual: dict[BucketKey, float] | None) -> None:
         self.store.open.pop(call, None)
-        self.runner.run(self.store.settle_for("acme", call, actual or {}))
+        self.runner.run(self.settled(call, actual or {}))
+
+    async def settled(self, call: str, actual: dict[BucketKey, float]) -> None:
+        await self.store.settling("acme", call, actual)
 
     def store_renew(self, call: str) -> None:
         self.runner.run(self.store.renew((call,)))

@@ -229,6 +229,20 @@ async def test_cancelled_reserve_leaves_no_hold(store: DegradingStore) -> None:
     assert (await store.peek((slot,)))[0].held == 0
 
 
+async def test_settlement_that_nobody_awaits_is_sent_before_the_store_closes(
+    own_redis: RedisServer,
+) -> None:
+    """Also to a server that has just forgotten its scripts."""
+    slot, call, clock = demand("concurrent", 1, 1_000), call_id(), SystemClock()
+    async with DegradingStore(RedisStore(own_redis.url, clock, timeout_s=30), clock) as store:
+        await store.reserve(call, (slot,))
+        await asyncio.to_thread(command, own_redis, "SCRIPT", "FLUSH")
+        store.settle(call, None)
+    other = RedisStore(own_redis.url, clock, timeout_s=30)
+    assert (await other.peek((slot,)))[0].held == 0
+    await other.aclose()
+
+
 async def test_scripts_flushed_every_100_ms_are_never_missed(own_redis: RedisServer) -> None:
     """Row 28: any fault of the store would raise here."""
     slot, end_s, calls = demand("concurrent", 1, 1_000), time.monotonic() + 3, 0

@@ -171,13 +171,19 @@ def test_addresses_are_read_as_the_library_reads_them() -> None:
     assert named.greeting == (("AUTH", "user", "word"),)
 
 
+def unheard() -> asyncio.Future[None]:
+    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    future.add_done_callback(lambda done: done.exception())
+    return future
+
+
 async def test_command_that_nobody_waits_for_leaves_before_later_ones_or_soon_by_itself() -> None:
     async with counted(PATIENT_S) as (server, client):
         client.ask("FIRST")
         await server.came.wait()
-        client.ask("LAZY", lazily=True)
+        client.ask_lazily(("LAZY",), unheard())
         client.ask("EAGER")
-        client.ask("LAST", lazily=True)
+        client.ask_lazily(("LAST",), unheard())
         async with asyncio.timeout(10):
             while b"LAST" not in server.read:
                 await asyncio.sleep(0.001)

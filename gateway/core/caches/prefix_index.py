@@ -128,9 +128,11 @@ class PrefixIndex:
         bit, of_block = holding.bit, self.of_block
         for block in holding.lru.touch(chain.hashes):
             of_block[block] = of_block.get(block, 0) | bit
-        self._clear_bits(holding, holding.lru.shrink())
+        if dropped := holding.lru.shrink():
+            self._clear_bits(holding, dropped)
 
     def freed(self, slug: str, grant_id: int) -> None:
+        """The call has ended. Matters where the replica keeps one prefix per slot."""
         holding = self._holdings.get(slug)
         if holding is not None and holding.slots is not None:
             holding.slots.free(grant_id)

@@ -34,6 +34,7 @@ Units: monotonic seconds, service tokens. Source: algorithms of the modules that
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import replace
 
@@ -97,6 +98,9 @@ class Dispatcher:
         if self._draining and not ticket.again:
             return [*effects, refusals.draining(ticket.call_id)]
         booked = not ticket.again and self._bookings.take(ticket, now_s)
+        in_time_alone = not self._waiting.calls and now_s < ticket.deadline_s
+        if in_time_alone and (grant := self._placement.at_once(ticket, now_s)) is not None:
+            return [*effects, grant]
         bound = self._waiting.load.bound_reached(ticket, self._config)
         call = self._waiting.add(
             ticket,
@@ -126,8 +130,7 @@ class Dispatcher:
 
     def first_event(self, grant_id: int, now_s: float) -> list[Effect]:
         """The replica answered with any event: the call is in its batch."""
-        replica = self._running[grant_id].replica
-        self._running.began(grant_id, now_s)
+        replica = self._running.began(grant_id, now_s)
         self._router.first_event(grant_id, replica, now_s)
         self._start.started(replica.slug)
         self._roster.refresh(replica)
@@ -157,11 +160,11 @@ class Dispatcher:
         attempt failed before its first content, or was preempted, and costs nothing. ``failure``:
         what the replica did."""
         lease = self._running.ended(grant_id, usage, now_s, refund=refund, failure=failure)
-        flow = (lease.ticket.tenant, lease.ticket.klass)
+        tenant, klass = lease.ticket.tenant, lease.ticket.klass
         if refund:
-            self._returning.hold(flow, now_s)
+            self._returning.hold((tenant, klass), now_s)
         else:
-            self._waiting.queue(lease.ticket.klass).let_go(lease.ticket.tenant)
+            self._waiting.queues[klass].let_go(tenant)
         self._router.ended(grant_id, lease.replica, usage)
         self._roster.refresh(lease.replica)
         return self._proceed(now_s)
@@ -189,9 +192,8 @@ class Dispatcher:
 
     def wake(self, now_s: float) -> list[Effect]:
         """Time ends waiting, and what was held back for a time."""
-        for slug in self._start.released(now_s):
-            if (replica := self._roster.get(slug)) is not None:
-                self._roster.refresh(replica)
+        if self._start.released(now_s):
+            self._roster.refresh_all()
         return self._proceed(now_s)
 
     def drain(self, now_s: float) -> list[Effect]:
@@ -206,10 +208,17 @@ class Dispatcher:
 
     @property
     def next_wake(self) -> float | None:
-        times = [self._returning.next_s, self._start.next_s]
+        wake_s = self._returning.soonest_s
+        if self._start.braked_until_s:
+            wake_s = min(wake_s, *self._start.braked_until_s.values())
         if self._waiting.calls:
-            times += [self._waiting.expiry.next_s, self._next_held_s, self._next_preemption_s]
-        return min((time_s for time_s in times if time_s is not None), default=None)
+            times = [self._waiting.expiry.next_s]
+            if self._roster.free:
+                times.append(self._running.holdback.next_s(self._waiting.load, self._now_s))
+            if (head := self._interactive_head) is not None:
+                times.append(self._running.preemption.next_s(head, self._now_s))
+            wake_s = min(wake_s, *[time_s for time_s in times if time_s is not None])
+        return wake_s if wake_s < math.inf else None
 
     def predicted_wait_s(self, klass: PriorityClass, now_s: float) -> float | None:
         """Of a call that arrived now; None: not known yet, or nothing leaves the queue."""
@@ -238,14 +247,20 @@ class Dispatcher:
     def _proceed(self, now_s: float) -> list[Effect]:
         """After every event."""
         effects = self._expire(now_s)
+        calls = self._waiting.calls
+        while self._open() and calls and (given := self._placement.give_out(now_s)):
+            effects += given
+        if calls and self._running.preemption.due(now_s):
+            effects += self._preempt(now_s)
+        if calls or self._rate.saturated:
+            self._rate.tell(now_s, saturated=self._placement.is_saturated(now_s))
+        return effects
+
+    def _open(self) -> set[str]:
+        """Open replicas, which the length of the queue opens and closes."""
         if self._start.queues(len(self._waiting.calls)):
             self._roster.refresh_all()
-        if self._roster.free:
-            effects += self._placement.give_out(now_s)
-        if self._waiting.calls and self._running.preemption.due(now_s):
-            effects += self._preempt(now_s)
-        self._rate.tell(now_s, saturated=self._placement.is_saturated(now_s))
-        return effects
+        return self._roster.free
 
     def _expire(self, now_s: float) -> list[Effect]:
         effects: list[Effect] = []
@@ -264,10 +279,7 @@ class Dispatcher:
     def _preempt(self, now_s: float) -> list[Effect]:
         head = self._interactive_head
         taken = None if head is None else self._running.preemption.victim(head, now_s)
-        if taken is None:
-            return []
-        grant_id, lease = taken
-        return [Preempt(lease.ticket.call_id, grant_id)]
+        return [] if taken is None else [Preempt(taken[1].ticket.call_id, taken[0])]
 
     def _shed(self, call: QueuedCall, now_s: float) -> list[Effect]:
         sheds = []
@@ -289,16 +301,6 @@ class Dispatcher:
             return None
         queue = self._waiting.queue(PriorityClass.INTERACTIVE)
         return queue.head(self._roster.admitting) if len(queue) else None
-
-    @property
-    def _next_held_s(self) -> float | None:
-        if not self._roster.free:
-            return None
-        return self._running.holdback.next_s(self._waiting.load, self._now_s)
-
-    @property
-    def _next_preemption_s(self) -> float | None:
-        return self._running.preemption.next_s(self._interactive_head, self._now_s)
 
     def _sample(self, sample: ReplicaTelemetry, now_s: float) -> None:
         replica = self._roster.get(sample.slug)

@@ -9,9 +9,10 @@ moments in which a call waited and no replica was open.
                   tomorrow
   predicted wait  service cost that waits ahead / what is left for the class
 
-With less than half a saturated second or fewer than 4 dispatches in the window the last known rate
-stands; before the first one the wait is unknown (None), unless nothing waits ahead (0). A pool that
-is saturated and dispatches nothing slows down: the last rate * 10 s / time since its last dispatch.
+With less than half a saturated second or fewer than 4 dispatches in the window, and while the pool
+is not saturated, the last known rate stands; before the first one the wait is unknown (None),
+unless nothing waits ahead (0). A pool that is saturated and dispatches nothing slows down: the last
+rate * 10 s / time since its last dispatch.
 
 Units: service tokens, monotonic seconds. Memory: 20 half-second cells.
 """
@@ -28,7 +29,7 @@ _CELL_S = 0.5
 LEAST_SATURATED_S = 0.5
 LEAST_DISPATCHES = 4
 LEAST_LEFT_RATIO = 0.05
-LOOK_EVERY_S = 0.1  # the rates are this old at most
+LOOK_EVERY_S = 0.1  # while saturated, the rates are this old at most
 
 
 @dataclass(slots=True)
@@ -43,7 +44,7 @@ class DrainRate:
         self._cells: deque[tuple[int, _Sums]] = deque()  # (cell number, sums), oldest first
         self._sums = _Sums()  # of the last cell
         self._cell_end_s = -WINDOW_S
-        self._saturated = False
+        self.saturated = False  # as last told
         self._told_s = now_s
         self._dispatched_s = now_s
         self._known: tuple[float, ...] | None = None  # tokens per second by class
@@ -52,17 +53,17 @@ class DrainRate:
 
     def tell(self, now_s: float, *, saturated: bool) -> None:
         """After every event: how the pool stands from now on."""
-        if self._saturated and now_s > self._told_s:
+        if self.saturated and now_s > self._told_s:
             sums = self._sums if now_s < self._cell_end_s else self._new_cell(now_s)
             sums.saturated_s += now_s - self._told_s
         self._told_s = now_s
-        if self._saturated and not saturated:
-            self._rates(now_s)  # nothing new may come for a while
-        self._saturated = saturated
+        if self.saturated and not saturated:
+            self._rates(now_s)  # nothing new comes until it is saturated again
+        self.saturated = saturated
 
     def dispatched(self, klass: PriorityClass, cost: float, now_s: float) -> None:
-        """Before the event that freed the slot is followed by ``tell``."""
-        if self._saturated:
+        """Counts while saturated. Before the event that freed the slot is followed by ``tell``."""
+        if self.saturated:
             sums = self._sums if now_s < self._cell_end_s else self._new_cell(now_s)
             sums.calls += 1
             sums.costs[klass] += cost
@@ -90,21 +91,21 @@ class DrainRate:
         return cost_ahead / rate_tps if rate_tps else None
 
     def _rates(self, now_s: float) -> tuple[float, ...] | None:
-        if self._known is None or now_s - self._looked_s >= LOOK_EVERY_S:
-            self._looked_s = now_s
+        if self.saturated and now_s - self._looked_s >= LOOK_EVERY_S:
             self._look(now_s)
         return self._known
 
     def _look(self, now_s: float) -> None:
+        self._looked_s = now_s
         self._drop_old(now_s)
-        pending_s = max(0.0, now_s - self._told_s) if self._saturated else 0.0
+        pending_s = max(0.0, now_s - self._told_s) if self.saturated else 0.0
         saturated_s = pending_s + sum(sums.saturated_s for _, sums in self._cells)
         calls = sum(sums.calls for _, sums in self._cells)
         if saturated_s >= LEAST_SATURATED_S and calls >= LEAST_DISPATCHES:
             costs = zip(*(sums.costs for _, sums in self._cells), strict=True)
             self._known = tuple(sum(of_class) / saturated_s for of_class in costs)
             self._measured = self._known
-        elif self._measured is not None and self._saturated:
+        elif self._measured is not None and self.saturated:
             silent_s = max(WINDOW_S, now_s - self._dispatched_s)
             self._known = tuple(rate * WINDOW_S / silent_s for rate in self._measured)
 

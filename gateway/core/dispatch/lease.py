@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from gateway.core.cost import service_cost
+from gateway.core.cost import OUTPUT_WEIGHT, service_cost
 from gateway.core.dispatch.effects import Ticket, Usage
 from gateway.core.priority import PriorityClass
 from gateway.core.queues.call import Charge, QueuedCall
@@ -55,4 +55,4 @@ class Lease(msgspec.Struct, eq=False):
 
 
 def estimated_cost(ticket: Ticket) -> float:
-    return service_cost(ticket.input_tokens, 0, ticket.output_tokens)
+    return ticket.input_tokens + OUTPUT_WEIGHT * ticket.output_tokens

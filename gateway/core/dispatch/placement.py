@@ -4,6 +4,9 @@ may run there.
 The order of questions: which class (less what is held back), which flow (past tenants at their
 share of the batch), which call of it (one whose prompt an open replica holds may go before its
 turn), which replica. Every part hears of the grant before the next question is asked.
+
+A call that comes while nothing waits leaves one question, which replica (``at_once``). All parts
+hear of it as of any other, and decide later as if it had been queued for that moment.
 """
 
 from __future__ import annotations
@@ -15,16 +18,16 @@ import msgspec
 
 from gateway.core.dispatch.conversations import Conversations
 from gateway.core.dispatch.drain_rate import DrainRate
-from gateway.core.dispatch.effects import Effect, Grant, PoolConfig
-from gateway.core.dispatch.lease import Lease
+from gateway.core.dispatch.effects import Effect, Grant, PoolConfig, Ticket
+from gateway.core.dispatch.lease import Lease, estimated_cost
 from gateway.core.dispatch.running import RunningCalls
 from gateway.core.dispatch.shedding import Shedding
 from gateway.core.dispatch.start_rule import StartRule
 from gateway.core.priority import PriorityClass
-from gateway.core.queues.call import QueuedCall
+from gateway.core.queues.call import Charge, QueuedCall
 from gateway.core.queues.class_order import Choice
 from gateway.core.queues.locality import Liberty, Locality
-from gateway.core.queues.waiting import WaitingCalls
+from gateway.core.queues.waiting import WaitingCalls, lane_of
 from gateway.core.routing.decision import Decision
 from gateway.core.routing.replica import Replica
 from gateway.core.routing.roster import Roster
@@ -79,17 +82,35 @@ class Placement:
 
     def give_out(self, now_s: float) -> list[Effect]:
         effects = list[Effect]()
-        while (turn := self.decide(now_s)) is not None:
-            effects.append(self._grant(turn, now_s))
+        waiting, free = self._pool.waiting, self._pool.roster.free
+        while free and waiting.calls and (turn := self.decide(now_s)) is not None:
+            of_class = waiting.load.by_class[turn.choice.call.ticket.klass].calls
+            effects.append(self._grant(turn, waiting.dispatch(turn.choice), of_class, now_s))
         return effects
+
+    def at_once(self, ticket: Ticket, now_s: float) -> Grant | None:
+        """For a call that comes in time while nothing waits. None: it has to be queued, since no
+        replica that may run it is open, its class is held back, or an exception of the class order
+        may apply."""
+        pool, klass = self._pool, ticket.klass
+        lane = lane_of(ticket)
+        candidates = pool.roster.candidates(lane)
+        if not candidates or not pool.waiting.is_plain(klass):
+            return None
+        holdback = pool.running.holdback
+        if klass is not PriorityClass.INTERACTIVE and klass in holdback.held(
+            pool.waiting.load, now_s
+        ):
+            return None
+        call = QueuedCall(ticket, lane, 0, now_s, ticket.deadline_s, estimated_cost(ticket))
+        turn = self._placed(Choice(call, "strict"), Liberty.NONE, candidates, now_s)
+        return self._grant(turn, pool.waiting.let_through(turn.choice), 1, now_s)
 
     def decide(self, now_s: float) -> Turn | None:
         """Whose turn is it, and where? None: nobody's. Counts nothing, but what is known of hot
-        prefixes."""
+        prefixes. A call waits, and a replica is open."""
         pool = self._pool
         free = pool.roster.free
-        if not free or not pool.waiting.calls:
-            return None
         held = pool.running.holdback.held(pool.waiting.load, now_s)
         choice = pool.waiting.choose(free, now_s, held, self._is_at_share)
         if choice is None:
@@ -98,9 +119,20 @@ class Placement:
         if self._locality.look(free):
             self._locality.quantum_tokens = self._quantum_tokens(now_s)
             choice, liberty = pool.waiting.nearer(choice, self._locality)
-        lane, candidates = choice.call.lane, self._open_to(choice.call)
-        placing = pool.router.choose(
-            choice.call.ticket, candidates, lambda: pool.roster.admitted(lane), now_s
+        return self._placed(choice, liberty, pool.roster.candidates(choice.call.lane), now_s)
+
+    def _placed(
+        self, choice: Choice, liberty: Liberty, candidates: list[Replica], now_s: float
+    ) -> Turn:
+        """``candidates``: open replicas that may run it; those where its tenant is at its share of
+        the batch are left out, unless it is at all of them."""
+        call, share, roster = choice.call, self._pool.running.share, self._pool.roster
+        if len(candidates) > 1 and share.applies_to(call):
+            candidates = [
+                each for each in candidates if not share.exceeds(each, call)
+            ] or candidates
+        placing = self._pool.router.choose(
+            call.ticket, candidates, lambda: roster.admitted(call.lane), now_s
         )
         return Turn(choice, liberty, placing, len(candidates))
 
@@ -117,17 +149,18 @@ class Placement:
             return False
         return not pool.roster.free or pool.running.holdback.is_full(pool.waiting.load, now_s)
 
-    def _grant(self, turn: Turn, now_s: float) -> Grant:
+    def _grant(self, turn: Turn, charge: Charge, of_class: int, now_s: float) -> Grant:
+        """``charge``: what its flow was charged; ``of_class``: calls of its class that waited,
+        itself included."""
         pool, choice, placing = self._pool, turn.choice, turn.placing
         call, ticket = choice.call, choice.call.ticket
-        decision = self._decision(turn, now_s)
         replica, uncached = placing.pick.replica, placing.uncached_tokens
         spared = choice.rule == "batch_share"
         lease = Lease(
             ticket,
             call,
             replica,
-            pool.waiting.dispatch(choice),
+            charge,
             uncached,
             pool.waiting.charge_below(ticket, call.cost),
             now_s,
@@ -145,16 +178,13 @@ class Placement:
         rule = f"{choice.rule}/{self.config.queue}/{self.config.routing}/{opened_by}"
         if turn.liberty is not Liberty.NONE:
             rule += f"/{turn.liberty}"
-        return Grant(ticket.call_id, grant_id, replica.slug, decision.waited_s, rule, decision)
+        waited_s = now_s - call.queued_s
+        decision = self._decision(turn, charge, of_class, waited_s)
+        return Grant(ticket.call_id, grant_id, replica.slug, waited_s, rule, decision)
 
-    def _decision(self, turn: Turn, now_s: float) -> Decision:
-        """What the router and what the queue knew, before either is told of the grant."""
-        placing, pick, choice = turn.placing, turn.placing.pick, turn.choice
-        ticket, waiting = choice.call.ticket, self._pool.waiting
-        start_tag, virtual_time = waiting.queues[ticket.klass].tags_of(ticket.tenant) or (
-            None,
-            None,
-        )
+    def _decision(self, turn: Turn, charge: Charge, of_class: int, waited_s: float) -> Decision:
+        """What the router and the queue knew before either was told of the grant."""
+        placing, pick = turn.placing, turn.placing.pick
         return Decision(
             self.config.routing,
             pick.rule,
@@ -165,18 +195,21 @@ class Placement:
             pick.bound_tokens,
             placing.cached_tokens,
             placing.best_cached_tokens,
-            now_s - choice.call.queued_s,
-            choice.rule,
+            waited_s,
+            turn.choice.rule,
             turn.liberty,
-            start_tag,
-            virtual_time,
-            waiting.load.by_class[ticket.klass].calls,
+            charge.start_tag,
+            charge.virtual_time,
+            of_class,
         )
 
     def _tell(self, call: QueuedCall, now_s: float) -> None:
-        self._hears.rate.dispatched(call.ticket.klass, call.cost, now_s)
-        self._hears.shedding.dispatched(call.ticket.klass, now_s)
-        self._hears.conversations.served(call.ticket, now_s)
+        hears, ticket = self._hears, call.ticket
+        if hears.rate.saturated:
+            hears.rate.dispatched(ticket.klass, call.cost, now_s)
+        hears.shedding.dispatched(ticket.klass, now_s)
+        if ticket.conversation:
+            hears.conversations.served(ticket, now_s)
 
     def _is_at_share(self, call: QueuedCall) -> bool:
         """On every open replica that it may use, its tenant holds its share of the batch."""
@@ -185,10 +218,3 @@ class Placement:
             if not share.exceeds(replica, call):
                 return False  # most often at the first look
         return share.applies_to(call)
-
-    def _open_to(self, call: QueuedCall) -> list[Replica]:
-        candidates = self._pool.roster.candidates(call.lane)
-        share = self._pool.running.share
-        if len(candidates) == 1 or not share.applies_to(call):
-            return candidates
-        return [each for each in candidates if not share.exceeds(each, call)] or candidates

@@ -36,7 +36,3 @@ class ReturningFlows:
 
     def __iter__(self) -> Iterator[FlowKey]:
         return (flow for _, flow in self._holds)
-
-    @property
-    def next_s(self) -> float | None:
-        return self._holds[0][0] if self._holds else None

@@ -21,6 +21,7 @@ from gateway.core.dispatch.slot_limits import SlotLimits
 from gateway.core.priority import PriorityClass
 from gateway.core.queues.load import FlowKey
 from gateway.core.queues.waiting import WaitingCalls
+from gateway.core.routing.replica import Replica
 from gateway.core.routing.roster import Roster
 
 
@@ -75,7 +76,8 @@ class RunningCalls:
         """After its replica took it."""
         ticket = lease.ticket
         self._leases[grant_id] = lease
-        self._add_service(ticket.tenant, lease.charge.cost)
+        service = self._service
+        service[ticket.tenant] = service.get(ticket.tenant, 0.0) + lease.charge.cost
         waited_s = lease.dispatched_s - lease.call.queued_s
         self.holdback.dispatched(ticket.klass, grant_id, lease.dispatched_s, waited_s)
         self.share.granted(lease.replica, lease.call)
@@ -84,14 +86,15 @@ class RunningCalls:
         self.limits.granted(lease.replica)
         self._strict_batch += lease.is_above_least
 
-    def began(self, grant_id: int, now_s: float) -> None:
-        """First event."""
+    def began(self, grant_id: int, now_s: float) -> Replica:
+        """First event. Returns where."""
         lease = self._leases[grant_id]
         lease.replica.started(grant_id)
         if self.limits.began(lease, now_s):
             self.count_slots()
         if lease.first_event_s is None:
             lease.first_event_s = now_s
+        return lease.replica
 
     def grew(self, grant_id: int, output_tokens: int) -> None:
         lease = self._leases[grant_id]
@@ -131,12 +134,9 @@ class RunningCalls:
         more = cost - lease.charge.cost
         if not more:
             return
-        self._add_service(lease.ticket.tenant, more)
+        self._service[lease.ticket.tenant] += more
         if lease.spared:
             self._waiting.correct_batch_share(more)
         self._waiting.queues[lease.ticket.klass].correct(lease.charge, cost)
         for klass, charge in lease.below:
             self._waiting.queues[klass].correct(charge, cost)
-
-    def _add_service(self, tenant: str, cost: float) -> None:
-        self._service[tenant] = self._service.get(tenant, 0.0) + cost

@@ -49,7 +49,7 @@ class StartRule:
     def __init__(self, config: PoolConfig) -> None:
         self.config = config
         self._queued = False
-        self._braked_until_s: dict[str, float] = {}
+        self.braked_until_s: dict[str, float] = {}  # by replica
         self._foreign_since_s: dict[str, float] = {}
         self._sampled_s: dict[str, float] = {}
 
@@ -62,7 +62,7 @@ class StartRule:
                 replica.unstarted < self._unstarted_calls(replica)
                 or replica.unstarted_prompt_tokens <= self._step_tokens(replica)
             )
-            and not (self._braked_until_s and replica.slug in self._braked_until_s)
+            and not (self.braked_until_s and replica.slug in self.braked_until_s)
         )
 
     def opened_by(self, replica: Replica) -> str:
@@ -88,17 +88,17 @@ class StartRule:
 
     def started(self, slug: str) -> None:
         """A first event: the engine's queue moves."""
-        if self._braked_until_s:
-            self._braked_until_s.pop(slug, None)
+        if self.braked_until_s:
+            self.braked_until_s.pop(slug, None)
 
     def sampled(self, replica: Replica, sample: ReplicaTelemetry, now_s: float) -> None:
         """A sample replaces the one before it, in both directions."""
         waiting = sample.waiting or 0
         until_s = sample.at_s + SAMPLE_S
         if waiting > self.config.brake_waiting_calls and now_s < until_s:
-            self._braked_until_s[replica.slug] = until_s
+            self.braked_until_s[replica.slug] = until_s
         else:
-            self._braked_until_s.pop(replica.slug, None)
+            self.braked_until_s.pop(replica.slug, None)
         self._sampled_s[replica.slug] = sample.at_s
         known = replica.in_flight
         if sample.running is not None and sample.running + waiting > known + FOREIGN_CALLS:
@@ -108,9 +108,9 @@ class StartRule:
 
     def released(self, now_s: float) -> list[str]:
         """Replicas whose brake is too old to count. Ends those brakes."""
-        over = [slug for slug, until_s in self._braked_until_s.items() if until_s <= now_s]
+        over = [slug for slug, until_s in self.braked_until_s.items() if until_s <= now_s]
         for slug in over:
-            del self._braked_until_s[slug]
+            del self.braked_until_s[slug]
         return over
 
     def foreign_traffic(self) -> frozenset[str]:
@@ -120,7 +120,3 @@ class StartRule:
             for slug, since_s in self._foreign_since_s.items()
             if self._sampled_s[slug] - since_s >= FOREIGN_S
         )
-
-    @property
-    def next_s(self) -> float | None:
-        return min(self._braked_until_s.values(), default=None)

@@ -16,7 +16,7 @@ Keys, demands and states are msgspec structs because several of each are made pe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Generator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -106,6 +106,17 @@ class StoreUnavailable(Exception):
     """The shared store cannot answer and this demand fails closed (hard budgets)."""
 
 
+class Done:
+    """An awaitable for what is done already."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        return
+        yield
+
+
+DONE = Done()
+
+
 class QuotaStore(Protocol):
     """Memory and Redis form pass one conformance suite.
 
@@ -117,8 +128,9 @@ class QuotaStore(Protocol):
         """Raises StoreUnavailable."""
         ...
 
-    async def settle(self, call_id: str, actual: Mapping[BucketKey, float] | None) -> None:
-        """``actual`` per bucket replaces what was reserved; a bucket left out is charged nothing;
+    def settle(self, call_id: str, actual: Mapping[BucketKey, float] | None) -> Awaitable[None]:
+        """Begins at once, whether or not it is awaited; what is asked later finds it done.
+        ``actual`` per bucket replaces what was reserved; a bucket left out is charged nothing;
         None abandons (nothing is charged). LEVEL buckets are released whatever is said. A call
         whose lease expired, or that this store never saw, is charged all the same; a settled one
         is not. Never raises for either."""

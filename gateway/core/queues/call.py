@@ -42,12 +42,15 @@ class QueuedCall(msgspec.Struct, eq=False):
 class Charge(msgspec.Struct, eq=False):
     """What a flow carries for one call in flight. The weight is the one at dispatch, so that a
     refund takes back exactly what was charged, whatever the weight is now. ``flow``: the only one
-    to which it applies, of a call of a higher class; None: whatever flow its tenant has now."""
+    to which it applies, of a call of a higher class; None: whatever flow its tenant has now.
+    ``start_tag`` and ``virtual_time``: before it, where the policy has such."""
 
     tenant: str
     weight: float
     cost: float
     flow: object | None = None
+    start_tag: float | None = None
+    virtual_time: float | None = None
 
 
 class CallQueue(Protocol):
@@ -76,14 +79,13 @@ class CallQueue(Protocol):
         which rule; ``head`` itself if there is none."""
         ...
 
-    def tags_of(self, tenant: str) -> tuple[float, float] | None:
-        """Start tag of the flow and virtual time; None: the policy has none, or not of this
-        tenant."""
-        ...
-
     def dispatch(self, call: QueuedCall, before: QueuedCall | None = None) -> Charge:
         """The call leaves for a slot: its estimate is charged and its tenant is held. ``before``:
         the one whose turn it was."""
+        ...
+
+    def let_through(self, call: QueuedCall) -> Charge:
+        """What ``push`` and ``dispatch`` do of a call that comes while nothing waits here."""
         ...
 
     def charge_from_above(self, tenant: str, cost: float) -> Charge | None:

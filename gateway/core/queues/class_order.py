@@ -79,6 +79,14 @@ class ClassOrder:
                 return Choice(head, "strict")
         return None
 
+    def is_plain(self, klass: PriorityClass) -> bool:
+        """No exception applies to a call that comes while nothing waits: it goes in strict
+        order."""
+        every = self.config.batch_every
+        if klass is PriorityClass.BATCH and (every == 1 or (every > 1 and self._owed > 0)):
+            return False
+        return self.config.aged_after_s[klass] > 0
+
     def dispatched(self, choice: Choice, *, batch_waits: bool) -> None:
         """``batch_waits``: a batch call still waits after this dispatch."""
         cost, others = choice.call.cost, max(1, self.config.batch_every - 1)

@@ -122,10 +122,6 @@ class StartTimeFairQueue:
         """F_f of every flow that is remembered."""
         return {tenant: flow.tag for tenant, flow in self._flows.items()}
 
-    def tags_of(self, tenant: str) -> tuple[float, float] | None:
-        flow = self._flows.get(tenant)
-        return None if flow is None else (flow.tag, self._virtual_time)
-
     def lanes(self) -> dict[Lane, int]:
         counts = dict.fromkeys(self._heaps, 0)
         for flow in self._flows.values():
@@ -183,14 +179,27 @@ class StartTimeFairQueue:
     def dispatch(self, call: QueuedCall, before: QueuedCall | None = None) -> Charge:
         tenant = call.ticket.tenant
         flow = self._flows[tenant]
+        self._take_out(flow, call, served=True)
+        turn = flow if before is None else self._flows[before.ticket.tenant]
+        return self._charged(flow, call.cost, turn.tag)
+
+    def let_through(self, call: QueuedCall) -> Charge:
+        ticket = call.ticket
+        flow = self._flows.get(ticket.tenant) or self._flow(ticket.tenant)
+        if not ticket.again:
+            self._lift(flow)
+        return self._charged(flow, call.cost, flow.tag)
+
+    def _charged(self, flow: Flow, cost: float, turn_tag: float) -> Charge:
+        """A call of the flow is dispatched in the turn of the flow with ``turn_tag``."""
+        start_tag, virtual_time = flow.tag, self._virtual_time
         flow.is_new = False
         flow.held += 1
         self._held += 1
-        self._take_out(flow, call, served=True)
-        self._advance(flow.tag if before is None else self._flows[before.ticket.tenant].tag)
-        weight = self._weights.get(tenant, 1.0)
-        flow.tag += call.cost / weight
-        return Charge(tenant, weight, call.cost)
+        self._advance(turn_tag)
+        weight = self._weights.get(flow.tenant, 1.0)
+        flow.tag += cost / weight
+        return Charge(flow.tenant, weight, cost, None, start_tag, virtual_time)
 
     # Service
 

@@ -44,11 +44,11 @@ class FifoQueue:
     def nearer(self, head: QueuedCall, locality: Locality) -> tuple[QueuedCall, Liberty]:
         return head, Liberty.NONE
 
-    def tags_of(self, tenant: str) -> tuple[float, float] | None:
-        return None
-
     def dispatch(self, call: QueuedCall, before: QueuedCall | None = None) -> Charge:
         self.discard(call)
+        return Charge(call.ticket.tenant, 1.0, call.cost)
+
+    def let_through(self, call: QueuedCall) -> Charge:
         return Charge(call.ticket.tenant, 1.0, call.cost)
 
     def charge_from_above(self, tenant: str, cost: float) -> Charge | None:

@@ -70,6 +70,9 @@ class WaitingCalls:
     def __len__(self) -> int:
         return len(self.calls)
 
+    def is_plain(self, klass: PriorityClass) -> bool:
+        return self._order.is_plain(klass)
+
     def __contains__(self, call_id: str) -> bool:
         return call_id in self.calls
 
@@ -144,6 +147,13 @@ class WaitingCalls:
         self._forget(call)
         batch_waits = self.load.by_class[PriorityClass.BATCH].calls > 0
         self._order.dispatched(choice, batch_waits=batch_waits)
+        return charge
+
+    def let_through(self, choice: Choice) -> Charge:
+        """``add`` and ``dispatch`` of a call that comes while nothing waits: only the queue of its
+        class and the class order have something to remember of it."""
+        charge = self.queues[choice.call.ticket.klass].let_through(choice.call)
+        self._order.dispatched(choice, batch_waits=False)
         return charge
 
     def correct_batch_share(self, more: float) -> None:

@@ -81,7 +81,7 @@ class Replica:
         return self.in_flight < self.slots
 
     def take(self, grant_id: int, tokens: int, prompt_tokens: int = 0) -> None:
-        assert self.has_free_slot
+        assert self.in_flight < self.slots
         assert grant_id not in self._tokens
         self._tokens[grant_id] = tokens
         self._prompts[grant_id] = self._unstarted[grant_id] = prompt_tokens

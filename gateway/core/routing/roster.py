@@ -82,6 +82,8 @@ class Roster:
     def candidates(self, lane: Lane) -> list[Replica]:
         """Open replicas that may run the calls of ``lane``, in the order of
         configuration."""
+        if not self.free:
+            return []
         if len(self.free) == 1:
             (slug,) = self.free
             return [self._replicas[slug]] if lane is ANYWHERE or lane.admits(slug) else []

@@ -19,7 +19,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+import msgspec
 
 from gateway.core.caches.prefix_index import PrefixIndex
 from gateway.core.dispatch.effects import (
@@ -38,8 +40,7 @@ from gateway.core.routing.slowness import Sample, Slowness
 SHORT_TOKENS = 64  # so many more or less to read are not felt
 
 
-@dataclass(slots=True)
-class Placing:
+class Placing(msgspec.Struct, frozen=True):
     """Where a call goes, and what was known of that. ``cached_tokens`` and ``uncached_tokens``: of
     its prompt, on that replica; ``best_cached_tokens``: on the best holder of the pool."""
 
@@ -50,8 +51,7 @@ class Placing:
     mean_load_tokens: float | None = None  # where the policy went by a bound
 
 
-@dataclass(slots=True)
-class _Running:
+class _Running(msgspec.Struct):
     """What is remembered of a call in flight."""
 
     ticket: Ticket
@@ -109,11 +109,12 @@ class Router:
             pick = self._policy(scene)
             blocks = scene.matched_blocks(pick.replica)
             mean_load = None if pick.bound_tokens is None else scene.mean_load
-        if len(chain.hashes) > 1:
-            self._known.hot.seen(chain.holder_key, ticket.input_tokens, now_s)
-        cached = best = cached_tokens(ticket, blocks)
-        if len(self._configs) > 1 and (most := self.index.best(chain, blocks)) > blocks:
-            best = cached_tokens(ticket, most)
+        cached = best = cached_tokens(ticket, blocks) if blocks else 0
+        if len(self._configs) > 1:  # where there is one replica, all prompts are held there
+            if len(chain.hashes) > 1:
+                self._known.hot.seen(chain.holder_key, ticket.input_tokens, now_s)
+            if (most := self.index.best(chain, blocks)) > blocks:
+                best = cached_tokens(ticket, most)
         return Placing(pick, cached, ticket.input_tokens - cached, best, mean_load)
 
     def dispatched(self, grant_id: int, placing: Placing, ticket: Ticket, now_s: float) -> None:
@@ -127,9 +128,9 @@ class Router:
         if alone:
             replica.reading_since_s = now_s
         replica.unstarted_s += prefill_s
-        self.index.insert(
-            replica.slug, ticket.prefix, grant_id=grant_id, room_tokens=_room_tokens(replica)
-        )
+        answers = replica.in_flight_tokens - replica.in_flight_prompt_tokens
+        room = replica.config.kv_tokens - answers  # KV memory that they leave for prompts
+        self.index.insert(replica.slug, ticket.prefix, grant_id=grant_id, room_tokens=room)
 
     def first_event(self, grant_id: int, replica: Replica, now_s: float) -> None:
         call = self._running[grant_id]
@@ -144,10 +145,11 @@ class Router:
         call = self._running.pop(grant_id)
         if not call.started:
             self._begun(call, replica)
-        self.index.freed(replica.slug, grant_id)
+        holding = self.index.get(replica.slug)
+        if self.index.in_slots:
+            self.index.freed(replica.slug, grant_id)
         if usage is None:
             return
-        holding = self.index.get(replica.slug)
         if holding is not None:
             holding.watch.ended(call.predicted_tokens, usage.cached_tokens)
             if call.sample is not None:
@@ -209,9 +211,3 @@ class Router:
             self.index.add(slug, slots=slots)
         elif holding.slots is not None and slots is not None:
             holding.slots.resize(slots)
-
-
-def _room_tokens(replica: Replica) -> int:
-    """KV memory for prompts: what the answers in flight do not take."""
-    answers = replica.in_flight_tokens - replica.in_flight_prompt_tokens
-    return replica.config.kv_tokens - answers

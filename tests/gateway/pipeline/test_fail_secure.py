@@ -94,7 +94,6 @@ async def _admits_nobody(
             status = (await house.call(chat(max_tokens=5))).status
         except failure:
             status = 0  # the server closes the connection
-        await house.gateway.background.join()
     (record,) = house.records[recorded:]
     if failed_early:
         assert len(house.scripted.attempts) == asked_before, step.name

@@ -42,7 +42,7 @@ BESIDE = (  # not on the way of such a call, or a wait for what has always ended
     "reply.py Reply._hand_over 1",
 )
 HANDED_OVER = frozenset(  # a value: nothing there can raise
-    Point(f"flow.py {place} 1", When.AFTER) for place in ("PoolFlow.enter", "Granted.__aenter__")
+    {Point("flow.py Granted.__aenter__ 1", When.AFTER)}
 )
 
 
@@ -66,7 +66,6 @@ class Scene:
             asyncio.get_running_loop().call_later(self.leaves_after_s, leave.set)
         body = chat(self.content, stream=self.stream)
         answer = await house.call(body, leave=leave, reads_for_s=self.reads_for_s)
-        await house.gateway.background.join()
         house.scripted.forget_said()
         await asyncio.sleep(3.0)  # a full replica is asked again
         return answer

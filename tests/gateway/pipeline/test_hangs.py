@@ -72,7 +72,6 @@ async def test_a_stream_that_stops_is_ended_aloud_half_a_second_after_its_limit(
             settings={"between_tokens_timeout_s": BETWEEN_TOKENS_S},
         ).open()
         answers = await asyncio.gather(*(house.call(chat(stream=True)) for _ in range(HANGS)))
-        await house.gateway.background.join()
         assert house.leftovers == {}
         await house.close()
         await upstream.close()

@@ -18,9 +18,9 @@ def test_streams_and_completions_hit_the_token_limit(in_house: Any) -> None:
     async def scenario(house: House) -> None:
         house.scripted.default = scripts.tokens(40, prompt=20)
         statuses = [(await house.call(chat(stream=True, max_tokens=40))).status for _ in range(5)]
-        assert statuses == [200, 200, 429, 429, 429]
+        assert statuses == [200, 200, 429, 429, 429]  # 60 used; 43 more fit, and no third 43
 
-    in_house(scenario, tenants=(tenant(limits=(limit("tpm", 100),)),))
+    in_house(scenario, tenants=(tenant(limits=(limit("tpm", 110),)),))
 
 
 def test_refusal_says_when_to_return_and_remaining_falls(in_house: Any) -> None:
@@ -91,7 +91,6 @@ def test_concurrency_is_given_back_however_a_call_ends(in_house: Any) -> None:
         await house.call(b"{not json")
         for _ in range(12):
             await house.call(chat(stream=True))
-            await house.gateway.background.join()
         leave = asyncio.Event()
         house.scripted.default = scripts.tokens(30, gap_s=1.0)
         running = asyncio.create_task(house.call(chat(), leave=leave))

@@ -220,11 +220,11 @@ def test_refused_for_a_limit_says_when_to_return(in_house: Any) -> None:
         assert answer.json()["error"]["type"] == "rate_limit_error"
         assert int(answer.headers["retry-after"]) >= 1
         assert answer.headers["x-fairway-reason"] == "tokens_per_minute"
-        assert answer.headers["anthropic-ratelimit-tokens-limit"] == "100"
+        assert answer.headers["anthropic-ratelimit-tokens-limit"] == "110"
         assert 0 <= int(answer.headers["anthropic-ratelimit-tokens-remaining"]) < 40
         assert answer.headers["anthropic-ratelimit-tokens-reset"].endswith("Z")
 
-    run(in_house, scenario, message(40, prompt=20), tenants=(tenant(limits=(limit("tpm", 100),)),))
+    run(in_house, scenario, message(40, prompt=20), tenants=(tenant(limits=(limit("tpm", 110),)),))
 
 
 def test_no_replica_is_an_overload(in_house: Any) -> None:
