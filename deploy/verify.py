@@ -128,6 +128,7 @@ SECTIONS = {
             "TEST_GARBAGE_CASES": "20000",
             "TEST_BREAKS": "200",
             "TEST_HANGS": "200",
+            "TEST_HANGING_CALLS": "600",
         },
     ),
     "abuse": Section(
