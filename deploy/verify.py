@@ -137,11 +137,12 @@ SECTIONS = {
             *PYTEST,
             "tests/config/test_http_protocol.py",
             "tests/gateway/pipeline/test_loop_time.py",
+            "tests/gateway/test_loop_watch.py",
             "tests/gateway/test_memory_watch.py",
             "tests/e2e/test_full_gateway.py",
         ),
         300,
-        {"TEST_HALF_HEADS": "2000"},
+        {"TEST_HALF_HEADS": "2000", "TEST_BLOCKED_S": "2.2"},
     ),
     "idle": Section(
         "4,000 streams that wait, through one gateway", ("benchmarks.idle_streams",), 400
