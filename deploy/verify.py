@@ -64,6 +64,7 @@ SECTIONS = {
             "TEST_POSTGRESQL_FREEZE_S": "20",
             "TEST_LEFT_STREAMS": "200",
             "TEST_KILLED_PROCESSES": "25",
+            "TEST_QUEUED": "100",
             "TEST_RESTART_S": "20",
             "TEST_PROCESSES": "3",
         },
