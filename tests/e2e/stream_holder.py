@@ -12,10 +12,10 @@ import json
 import re
 import socket
 import sys
-from typing import BinaryIO
+from socket import SocketIO
 
 
-def opened(port: int, key: str, model: str, content: str) -> BinaryIO:
+def opened(port: int, key: str, model: str, content: str) -> SocketIO:
     """What comes on a connection on which a chat was sent."""
     messages = [{"role": "user", "content": content}]
     chat = {"model": model, "messages": messages, "stream": True, "max_tokens": 200}
@@ -30,11 +30,11 @@ def opened(port: int, key: str, model: str, content: str) -> BinaryIO:
     return connection.makefile("rb", buffering=0)
 
 
-def call_id(stream: BinaryIO) -> str:
+def call_id(stream: SocketIO) -> str:
     """Once there is content."""
     said = b""
     while b'"content":"t' not in said:
-        said += stream.read(4096)
+        said += stream.read(4096) or b""
     found = re.search(rb"x-fairway-call-id: (\S+)", said)
     assert found is not None
     return found[1].decode()

@@ -8,6 +8,7 @@ import json
 import os
 import socket
 import time
+from functools import partial
 
 import pytest
 
@@ -45,10 +46,10 @@ async def test_callers_that_read_nothing_are_cut_and_others_do_not_notice(
         replica.default = ENDLESS
         await _cut(estate)  # what the first ones cost once is no cost of a caller
         for _ in range(3):
-            files = _files(estate) + 2
+            files_before = _files(estate)
             before_s = await _ttft_s(estate)
             (took_s, more_bytes), during_s = await asyncio.gather(_cut(estate), _ttft_s(estate))
-            await until(lambda most=files: _files(estate) <= most, 10)
+            await until(partial(_has_files, estate, files_before + 2), 10)
             rounds.append(
                 f"{STUCK} callers that read nothing were cut after {took_s:.1f} s,"
                 f" {more_bytes / 1e6:+.1f} MB meanwhile; TTFT p99 of others"
@@ -90,6 +91,10 @@ async def _cut(place: Installation) -> tuple[float, int]:
                 most_bytes = max(most_bytes, _resident_bytes(place))
                 await asyncio.sleep(LOOK_S)
     return time.monotonic() - began_s, most_bytes - bytes_before
+
+
+def _has_files(place: Installation, most: int) -> bool:
+    return _files(place) <= most
 
 
 def _gone(place: Installation) -> float:

@@ -32,6 +32,9 @@ class Slow(asyncio.Protocol):
         self.gone = asyncio.Event()
         self.began_s = self.cut_s = 0.0
 
+    async def connect(self, port: int) -> None:
+        await asyncio.get_running_loop().create_connection(lambda: self, "127.0.0.1", port)
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
@@ -70,13 +73,9 @@ async def test_half_heads_are_cut_in_time_and_every_other_request_is_served(
 ) -> None:
     """Row 06, M2: 50 of them in the suite, 2,000 at full size, a byte a second each, every fourth
     silent. Each is cut 5 s after it began."""
-    loop = asyncio.get_running_loop()
     slow = [Slow(silent=number % 4 == 3) for number in range(HEADS)]
     for first in range(0, HEADS, AT_ONCE):
-        some = slow[first : first + AT_ONCE]
-        await asyncio.gather(
-            *(loop.create_connection(lambda o=one: o, "127.0.0.1", estate.port) for one in some)
-        )
+        await asyncio.gather(*(one.connect(estate.port) for one in slow[first : first + AT_ONCE]))
     healthy = []
     drip_s = time.monotonic() + DRIP_S
     async with asyncio.timeout(60):
