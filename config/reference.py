@@ -16,8 +16,8 @@ from typing import Any
 
 from config import secret_files
 from config.env import APPS, Shared, app_name, own_fields, shared_name
-from gateway.core.memory_stages import MemoryStages
 from gateway.core.reasons import REASONS, ReasonFacts
+from gateway.core.stages import MEMORY, Stages
 from gateway.ledger.ledger import LedgerStats
 from gateway.metrics import ConnectionFacts, Metrics
 from gateway.snapshot.parameters import PARAMETERS
@@ -91,7 +91,7 @@ def _metrics() -> Iterable[str]:
     yield "`GET /metrics`, Prometheus text format.\n"
     metrics = Metrics()
     metrics.watch_active_calls(lambda: 0)
-    metrics.watch_memory(MemoryStages())
+    metrics.watch_memory(Stages(MEMORY))
     metrics.watch_connections(lambda: ConnectionFacts(0, 0, 0))
     metrics.watch_ledger(lambda: LedgerStats(*(0 for _ in dataclasses.fields(LedgerStats))))
     found = re.findall(r"^# HELP (\S+) (.*)$", metrics.render().decode(), re.MULTILINE)

@@ -63,6 +63,8 @@ SECTIONS = {
             "TEST_REDIS_PAUSE_S": "20",
             "TEST_POSTGRESQL_FREEZE_S": "20",
             "TEST_LEFT_STREAMS": "200",
+            "TEST_KILLED_PROCESSES": "25",
+            "TEST_QUEUED": "100",
             "TEST_RESTART_S": "20",
             "TEST_PROCESSES": "3",
         },
@@ -128,19 +130,22 @@ SECTIONS = {
             "TEST_GARBAGE_CASES": "20000",
             "TEST_BREAKS": "200",
             "TEST_HANGS": "200",
+            "TEST_HANGING_CALLS": "600",
         },
     ),
     "abuse": Section(
         "Callers at their worst: time of callbacks, files, memory, readers that do not read",
         (
             *PYTEST,
-            "tests/config/test_http_protocol.py",
             "tests/gateway/pipeline/test_loop_time.py",
+            "tests/gateway/test_loop_watch.py",
             "tests/gateway/test_memory_watch.py",
+            "tests/e2e/test_slow_heads.py",
+            "tests/e2e/test_readers_that_stop.py",
             "tests/e2e/test_full_gateway.py",
         ),
         300,
-        {"TEST_HALF_HEADS": "2000"},
+        {"TEST_HALF_HEADS": "2000", "TEST_BLOCKED_S": "2.2", "TEST_NOISE_S": "0.01"},
     ),
     "idle": Section(
         "4,000 streams that wait, through one gateway", ("benchmarks.idle_streams",), 400

@@ -18,8 +18,8 @@ from gateway.core.clock import Clock
 from gateway.core.dispatch.effects import PoolView
 from gateway.core.estimates import TokenEstimator
 from gateway.core.limits.demands import QuotaStore
-from gateway.core.memory_stages import MemoryStages
 from gateway.core.reasons import Reason
+from gateway.core.stages import LOOP, MEMORY, Stages
 from gateway.data_plane import DataPlane
 from gateway.pipeline.admission import Admission
 from gateway.pipeline.attempts import Attempts, AttemptSettings
@@ -53,7 +53,8 @@ class Collaborators:
     bus: EventBus
     snapshot: Callable[[], Snapshot]
     loop_lag_s: Callable[[], float]
-    memory: MemoryStages = field(default_factory=MemoryStages)
+    memory: Stages = field(default_factory=lambda: Stages(MEMORY))
+    loop: Stages = field(default_factory=lambda: Stages(LOOP))
 
 
 class Gateway:
@@ -82,6 +83,7 @@ class Gateway:
             retries=self._retries,
             running=self.running,
             memory=given.memory,
+            loop=given.loop,
             bus=given.bus,
             body_timeout_s=settings.body_timeout_s,
             keep_alive_s=settings.keep_alive_s,

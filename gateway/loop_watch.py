@@ -1,8 +1,9 @@
 """Does the event loop still turn, and if not, what holds it? Asked from a thread.
 
 The loop says every BEAT_S that it lives. Where it has said nothing for BLOCKED_S the stack of its
-thread is logged, at most every TELL_EVERY_S; when it turns again, for how long it stood is counted.
-Stacks name functions and lines, never values, so no prompt can be in them.
+thread is logged, at most every TELL_EVERY_S; when it turns again, for how long it stood is counted,
+and decides who of those that came meanwhile is refused (`Stages`). Stacks name functions and
+lines, never values, so no prompt can be in them.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Final
 import structlog
 
 from gateway.core.clock import Clock
+from gateway.core.stages import Stages
 
 log = structlog.get_logger(__name__)
 BEAT_S: Final = 0.1
@@ -27,10 +29,12 @@ FRAMES: Final = 12  # innermost ones that are logged
 
 
 class LoopWatch:
-    """``blocked`` is called on the loop with the seconds for which it stood still."""
+    """``blocked`` is called on the loop with the seconds for which it stood still; ``stages`` read
+    at every beat how late it came."""
 
-    def __init__(self, blocked: Callable[[float], None], clock: Clock) -> None:
+    def __init__(self, blocked: Callable[[float], None], stages: Stages, clock: Clock) -> None:
         self._blocked = blocked
+        self._stages = stages
         self._clock = clock
         self._beat_s = clock.monotonic()
         self._thread_id = 0
@@ -45,6 +49,7 @@ class LoopWatch:
                 now_s = self._clock.monotonic()
                 stood_s = now_s - self._beat_s - BEAT_S
                 self._beat_s = now_s
+                self._stages.read(stood_s)
                 if stood_s > BLOCKED_S:
                     self._blocked(stood_s)
 

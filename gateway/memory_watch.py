@@ -1,7 +1,7 @@
 """Who looks at the memory of this process, and who is told? Every ``poll_s`` on the loop.
 
 A change of stage is logged, is the degraded part ``memory`` (``/readyz``, metrics, pages), and
-decides through `MemoryStages` who is refused. While it is short, memory that is free inside the
+decides through `Stages` who is refused. While it is short, memory that is free inside the
 process is given back to the system, once a second, in a thread.
 """
 
@@ -14,7 +14,7 @@ from typing import Final
 
 import structlog
 
-from gateway.core.memory_stages import POLL_S, MemoryStages, Stage
+from gateway.core.stages import POLL_S, Stage, Stages
 
 log = structlog.get_logger(__name__)
 GIVE_BACK_EVERY: Final = 4  # polls
@@ -30,7 +30,7 @@ class MemoryWatch:
     """``report`` gets words, or None when all is well again."""
 
     used_ratio: Callable[[], float]
-    stages: MemoryStages
+    stages: Stages
     report: Callable[[str | None], None]
     give_back: Callable[[], None]
     poll_s: float = POLL_S
@@ -50,7 +50,7 @@ class MemoryWatch:
         stage = self.stages.stage
         if stage is before:
             return
-        used = round(self.stages.used_ratio, 3)
+        used = round(self.stages.reading, 3)
         log.warning("memory_stage", stage=stage.name.lower(), used_ratio=used)
         words = WORDS.get(stage)
         self.report(words and f"{used:.0%} of the memory is used: {words}")

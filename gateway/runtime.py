@@ -23,7 +23,7 @@ from gateway.call_log import CallLog
 from gateway.core.clock import Clock, SystemClock
 from gateway.core.events import AttemptEnded, BatchSecond, CallEnded, Event
 from gateway.core.limits.demands import QuotaStore
-from gateway.core.memory_stages import MemoryStages, Stage
+from gateway.core.stages import LOOP, MEMORY, Stage, Stages
 from gateway.data_plane import DataPlane
 from gateway.degradation import Degradation
 from gateway.foreign_traffic import ForeignTraffic
@@ -90,7 +90,8 @@ class Fairway:
         self.heartbeat = Heartbeat(
             Pulse(self.metrics.loop_lag, self._watch, self._summarise, self._renew), self.clock
         )
-        self.memory = MemoryStages()
+        self.memory = Stages(MEMORY)
+        self.loop = Stages(LOOP)
         self.probes = Probes(
             lambda: self.ready,
             lambda: self.summary.degraded,
@@ -141,6 +142,7 @@ class Fairway:
                 snapshot=lambda: self.snapshots.current,
                 loop_lag_s=lambda: self.heartbeat.lag_s,
                 memory=self.memory,
+                loop=self.loop,
             ),
             self.settings,
         )
@@ -204,7 +206,7 @@ class Fairway:
         return value.ttft_objective_s if value else None
 
     def _watch_process(self) -> None:
-        loop_watch = LoopWatch(self.metrics.loop_blocked, self.clock)
+        loop_watch = LoopWatch(self.metrics.loop_blocked, self.loop, self.clock)
         self._tasks.spawn("loop watch", loop_watch.run())
         degradation = Degradation("memory", self.bus.publish, self.clock)
         used = ProcessMemory(self.settings.memory_limit_bytes).used_ratio

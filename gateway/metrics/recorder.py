@@ -22,9 +22,9 @@ from gateway.core.events import (
     Restored,
     SummarySecond,
 )
-from gateway.core.memory_stages import MemoryStages
 from gateway.core.priority import PriorityClass
 from gateway.core.records import CallRecord
+from gateway.core.stages import Stages
 from gateway.ledger import LedgerStats
 from gateway.metrics.call_series import CallSeries
 from gateway.metrics.families import REPLICA_STATES, Families
@@ -88,7 +88,7 @@ class Metrics:
     def watch_active_calls(self, count: Callable[[], int]) -> None:
         self._registry.register(_ActiveCollector(count))
 
-    def watch_memory(self, stages: MemoryStages) -> None:
+    def watch_memory(self, stages: Stages) -> None:
         self._registry.register(_MemoryCollector(stages))
 
     def watch_connections(self, facts: Callable[[], ConnectionFacts]) -> None:
@@ -154,12 +154,12 @@ class _ActiveCollector:
 
 
 class _MemoryCollector:
-    def __init__(self, stages: MemoryStages) -> None:
+    def __init__(self, stages: Stages) -> None:
         self._stages = stages
 
     def collect(self) -> Iterable[Metric]:
         text = "Share of this process's memory limit that is used."
-        yield GaugeMetricFamily("fairway_memory_used_ratio", text, value=self._stages.used_ratio)
+        yield GaugeMetricFamily("fairway_memory_used_ratio", text, value=self._stages.reading)
         text = "1: batch is refused; 2: only interactive calls are taken; 3: no call is taken."
         yield GaugeMetricFamily("fairway_memory_stage", text, value=self._stages.stage)
 

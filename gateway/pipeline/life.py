@@ -25,8 +25,8 @@ from gateway.auth import Authenticator, check_permitted
 from gateway.bus import EventBus
 from gateway.core.errors import CallError, Evicted, Preempted, UpstreamError
 from gateway.core.events import CallEnded
-from gateway.core.memory_stages import MemoryStages
 from gateway.core.reasons import Reason
+from gateway.core.stages import Stages
 from gateway.pipeline.admission import Admission
 from gateway.pipeline.attempt import Conversation
 from gateway.pipeline.attempts import Attempts
@@ -61,7 +61,8 @@ class Pipeline:
     attempts: Attempts
     retries: Retries
     running: RunningCalls
-    memory: MemoryStages
+    memory: Stages
+    loop: Stages
     bus: EventBus
     body_timeout_s: float
     keep_alive_s: float
@@ -103,6 +104,7 @@ class Pipeline:
         asked = Asked(endpoint, call.body, hints)
         route = classify(call.principal, asked, snapshot, self.flows.serves)  # 2
         self.memory.check(route.klass)
+        self.loop.check(route.klass)
         count = self.counter.count(  # 3
             route.pool.slug, call.principal.tenant.slug, call.body
         )

@@ -27,6 +27,7 @@ from gateway.replicas.scraper import Scraper
 from gateway.replicas.upstream import Prober, ReplicaTarget
 
 PROBE_BODY_BYTES = 64 * 1024
+TICK_S = 0.001  # a timer may fire a rounding error early
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,8 +264,11 @@ class SupervisedReplica:
         if self.setting != "disabled":
             times.append(self.machine.next_wake_s(now_s))
         due = [time_s for time_s in times if time_s is not None]
+        delay_s = min(due) - now_s if due else None
+        if delay_s is not None and delay_s > 0:
+            delay_s = max(TICK_S, delay_s)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(max(0.0, min(due) - now_s) if due else None):
+            async with asyncio.timeout(delay_s):
                 await self._wake.wait()
 
     async def _probe(self) -> None:

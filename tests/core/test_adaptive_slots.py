@@ -115,6 +115,25 @@ def test_rare_timeouts_without_ten_samples_lower_it_too() -> None:
     assert load.limit.limit < 32
 
 
+def test_after_failures_it_regains_at_once_half_of_what_it_was_if_that_is_used() -> None:
+    """Row 40: calls that hang now and then must not leave the replica at the floor."""
+    load = Load(64, most_slots=0)
+    load.run(12.0, failure=Failure.ERROR, tpot_s=None)
+    assert load.limit.limit == 4
+    assert load.run(10.0, used=False) == 4
+    regained = load.run(10.0)
+    assert 32 <= regained <= 34
+    assert load.run(2.2) <= regained + 2
+
+
+def test_a_single_failure_among_few_changes_nothing() -> None:
+    load = Load(most_slots=0)
+    load.run(0.3)
+    load.now_s += 30.0
+    load.run(0.1, ttft_s=29.0, failure=Failure.ERROR, tpot_s=None)
+    assert load.run(4.0) == 32
+
+
 def test_one_failure_among_many_changes_nothing() -> None:
     load = Load(most_slots=0)
     load.run(1.0)

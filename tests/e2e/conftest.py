@@ -18,6 +18,7 @@ from tests.servers import PostgresServer, wait_until
 __all__ = ["embedding_server", "llama_model", "llama_server"]
 
 SLOTS = 8
+STALL_S = 3  # a caller who reads nothing is borne on the estate
 
 
 @pytest.fixture(scope="session")
@@ -36,7 +37,8 @@ def sims(estate_var: Path) -> Iterator[list[Simulated]]:
 @pytest.fixture(scope="session")
 def estate(estate_var: Path, sims: list[Simulated]) -> Iterator[Installation]:
     pools = [pool("sim", sims, SLOTS), pool("scripted", [], SLOTS), pool("tiny", [], 4)]
-    with prepared(estate_var, pools) as place:
+    stall = {"FAIRWAY_TCP_USER_TIMEOUT_S": str(STALL_S)}
+    with prepared(estate_var, pools, **stall) as place:
         for replica in sims:
             replica.wait()
         place.serve()

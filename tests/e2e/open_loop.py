@@ -54,11 +54,16 @@ class Offered:
 
 
 async def offered(
-    place: Installation, model: str, phases: Sequence[Phase], *, tokens: int
+    place: Installation,
+    model: str,
+    phases: Sequence[Phase],
+    *,
+    tokens: int,
+    key: str | None = None,
 ) -> Offered:
     """Returns when every call has ended."""
     rates = [f"{calls_per_s}:{seconds}" for calls_per_s, seconds in phases]
-    given = (place.url, place.api_key, model, str(tokens), *rates)
+    given = (place.url, key or place.api_key, model, str(tokens), *rates)
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "tests.e2e.open_loop", *given),
         cwd=ROOT,

@@ -49,14 +49,6 @@ def test_a_huge_head_is_refused_at_once(estate: Installation, attack: str) -> No
     assert time.monotonic() - began_s < 2.0
 
 
-@pytest.mark.alone
-def test_half_a_head_is_waited_for_five_seconds(estate: Installation) -> None:
-    """Row 06, M2"""
-    began_s = time.monotonic()
-    assert said(estate, GET).startswith(b"HTTP/1.1 408 ")
-    assert 4.5 <= time.monotonic() - began_s <= 5.5 + 1.0
-
-
 def test_a_callers_request_id_cannot_make_a_header(estate: Installation) -> None:
     body = json.dumps(chat("sim", max_tokens=1))
     for wished in ("ü", "x" * 5000, "<b>", "a\tb"):

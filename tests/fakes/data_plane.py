@@ -23,9 +23,9 @@ from gateway.core.cost import Prices
 from gateway.core.events import CallEnded, Event
 from gateway.core.limits.demands import QuotaStore
 from gateway.core.limits.limit import Limit
-from gateway.core.memory_stages import MemoryStages
 from gateway.core.priority import PriorityClass
 from gateway.core.records import CallRecord
+from gateway.core.stages import LOOP, MEMORY, Stages
 from gateway.replicas.upstream import ReplicaTarget
 from gateway.settings import GatewaySettings
 from gateway.snapshot.values import AliasValue, PoolValue, ReplicaValue, Snapshot
@@ -143,7 +143,8 @@ class House:
         self.records: list[CallRecord] = []
         self.events: list[Event] = []
         self.secrets: dict[str, str] = {}
-        self.memory = MemoryStages()
+        self.memory = Stages(MEMORY)
+        self.loop = Stages(LOOP)
         self._snapshot = self._first_snapshot(tuple(tenants), tuple(replicas))
         self.gateway = Gateway(
             Collaborators(
@@ -156,6 +157,7 @@ class House:
                 lambda: self._snapshot,
                 lambda: 0.0,
                 self.memory,
+                self.loop,
             ),
             GatewaySettings(directory, "", PEPPER, SECRET, **(settings or {})),
         )

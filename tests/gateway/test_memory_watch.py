@@ -6,7 +6,7 @@ import asyncio
 import subprocess
 import sys
 
-from gateway.core.memory_stages import MemoryStages, Stage
+from gateway.core.stages import MEMORY, Stage, Stages
 from gateway.memory_watch import MemoryWatch
 from gateway.process_memory import ProcessMemory
 from tests.source import ROOT
@@ -16,7 +16,7 @@ def test_a_change_of_stage_is_told_once() -> None:
     """Row 19"""
     told: list[str | None] = []
     readings = iter((0.5, 0.86, 0.87, 0.97, 0.5, 0.5, 0.5))
-    watch = MemoryWatch(lambda: next(readings), MemoryStages(), told.append, lambda: None)
+    watch = MemoryWatch(lambda: next(readings), Stages(MEMORY), told.append, lambda: None)
     for _ in range(7):
         watch.look()
     assert told == [
@@ -37,7 +37,7 @@ async def test_memory_is_given_back_while_it_is_short() -> None:
         if why is None:
             well_again.set()
 
-    watch = MemoryWatch(lambda: used[0], MemoryStages(), told, give_back, poll_s=0.001)
+    watch = MemoryWatch(lambda: used[0], Stages(MEMORY), told, give_back, poll_s=0.001)
     task = asyncio.create_task(watch.run())
     async with asyncio.timeout(20):
         await well_again.wait()
@@ -53,16 +53,16 @@ def test_the_limit_is_the_least_that_is_known() -> None:
 
 FILLS = """
 import resource
-from gateway.core.memory_stages import FROM_RATIO, MemoryStages, Stage
+from gateway.core.stages import MEMORY, Stage, Stages
 from gateway.process_memory import ProcessMemory
 space = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (space + 400_000_000, space + 400_000_000))
-memory, stages, held, seen = ProcessMemory(), MemoryStages(), [], []
+memory, stages, held, seen = ProcessMemory(), Stages(MEMORY), [], []
 while stages.stage is not Stage.NOTHING:
     held.append(bytearray(2_000_000))
     stages.read(memory.used_ratio())
     seen.append(stages.stage)
-assert stages.used_ratio < 1.0
+assert stages.reading < 1.0
 held.clear()
 for _ in range(2):
     stages.read(memory.used_ratio())

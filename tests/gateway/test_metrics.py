@@ -15,9 +15,9 @@ from gateway.core.events import (
     Restored,
     SummarySecond,
 )
-from gateway.core.memory_stages import MemoryStages
 from gateway.core.priority import PriorityClass
 from gateway.core.reasons import Outcome, Reason
+from gateway.core.stages import MEMORY, Stages
 from gateway.ledger import LedgerStats
 from gateway.metrics import ConnectionFacts, Metrics
 from tests.gateway.factories import attempt, call_record
@@ -204,7 +204,7 @@ def test_the_state_of_the_process_is_shown(metrics: Metrics) -> None:
 
 def test_a_loop_that_stood_still_and_memory_that_is_short_are_shown(metrics: Metrics) -> None:
     """Rows 18, 19"""
-    stages = MemoryStages()
+    stages = Stages(MEMORY)
     metrics.watch_memory(stages)
     stages.read(0.93)
     metrics.loop_blocked(0.5)

@@ -9,10 +9,11 @@ or decode slowly; too few, and the hardware idles. Per replica, one window after
              preemption, a 429, more than 4 calls waiting inside it           -> limit * 0.9
   slow       TPOT (95th percentile) above 0.97 of its objective: limit * objective / TPOT, which
              decode-bound engines follow closely; between 0.5 and 0.97 of the limit
-  failing    5xx or timeouts, more than 5 % of what ended, and not a single one among many
+  failing    5xx or timeouts, more than 5 % of what ended, and not a single one among others
                                                                               -> limit * 0.5
   used       none of these, TPOT below 0.92 of its objective, and in flight >= 0.8 * limit at some
              moment                -> limit + 1, or doubled before the first congestion ever
+             and, after failures, up to half of what the limit was before them
 
 Between 0.92 and 0.97 of the TPOT objective the limit rests. Where there is such an objective it is
 doubled only when answers that were given under the present limit have been measured.
@@ -26,7 +27,8 @@ calls beyond it wait inside.
 Calls that were dispatched before the last change say nothing about it: they do not count, so one
 congestion is answered once. No probing dips: the limit falls on evidence only, and a window without
 enough samples decides nothing, neither down nor up. A failing replica never climbs, since a window
-with failures never counts as used.
+in which calls fail never counts as used. One that has failed gets back soon what it can use: calls
+that hang now and then hold slots, and at the floor they would hold all.
 
 Invariants: least(4, configured) <= limit <= most (configured, or ``most_slots``); without
 samples the limit stands still; every decrease can be climbed out of. Units: slots, seconds.
@@ -83,6 +85,7 @@ class SlotLimit:
         self._configured = configured
         self._fixed = False
         self._doubling = True
+        self._regains = 0  # after failures it doubles up to here
         self._changed_s = now_s
         self._prefill = PrefillTime()
         self._preemptions: int | None = None
@@ -103,7 +106,7 @@ class SlotLimit:
         self._fixed = fixed
         if slots != self._configured:
             self._configured = self.limit = slots
-            self._doubling = True
+            self._doubling, self._regains = True, 0
         self.limit = min(self.limit, self.most)
 
     def in_flight(self, calls: int) -> None:
@@ -150,13 +153,14 @@ class SlotLimit:
 
     def _close(self, now_s: float) -> None:
         window = self._window
-        several = window.errors > 1 or window.ended < LEAST_SAMPLES
-        failing = several and window.errors > FAILING_RATIO * window.ended
+        failing = _failing(window)
         if window.samples < LEAST_SAMPLES and not failing:
             return
         tpot_ratio = self._tpot_ratio(window)
         if failing:
+            regains = max(self._regains, int(self.limit * FAILING_FACTOR))
             self._lower(FAILING_FACTOR, "calls fail", now_s)
+            self._regains = regains
         elif (why := self._congested(window)) is not None:
             self._lower(CONGESTED_FACTOR, why, now_s)
         elif tpot_ratio is not None and tpot_ratio > SLOW_RATIO:
@@ -184,10 +188,11 @@ class SlotLimit:
         return sorted(window.tpots_s)[int(0.95 * (len(window.tpots_s) - 1))] / objective_s
 
     def _raise(self, now_s: float) -> None:
-        raised = 2 * self.limit if self._doubling else self.limit + 1
-        self.limit, self.why = min(self.most, raised), "used and not congested"
-        if self._doubling:
+        raised = self.limit + 1
+        if self._doubling or self.limit < self._regains:
+            raised = min(2 * self.limit, self.most if self._doubling else self._regains)
             self._changed_s = now_s
+        self.limit, self.why = min(self.most, raised), "used and not congested"
 
     def _congested(self, window: _Window) -> str | None:
         if window.full:
@@ -208,5 +213,11 @@ class SlotLimit:
     def _lower(self, factor: float, why: str, now_s: float) -> None:
         self.limit = max(self.least, min(self.limit - 1, int(self.limit * factor)))
         self.why = why
-        self._doubling = False
+        self._doubling, self._regains = False, 0
         self._changed_s = now_s
+
+
+def _failing(window: _Window) -> bool:
+    """A single failure counts only where hardly anything else ended."""
+    several = window.errors > 1 or 2 * window.errors > window.ended
+    return several and window.errors > FAILING_RATIO * window.ended
