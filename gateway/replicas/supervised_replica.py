@@ -280,6 +280,9 @@ class SupervisedReplica:
                 max_bytes=PROBE_BODY_BYTES,
             )
         except UpstreamError as error:
+            if not error.blames_replica:
+                self.machine.probe_not_sent(self._clock.monotonic())
+                return
             refused = isinstance(error, ReplicaUnreachable | ConnectionLost)
             self.machine.probe_failed(self._clock.monotonic(), refused=refused)
             return

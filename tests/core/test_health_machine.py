@@ -39,6 +39,15 @@ class TestDown:
         made.probe_failed(10.0, refused=False)
         assert made.state is HealthState.DOWN
 
+    def test_probes_that_were_never_sent_say_nothing(self) -> None:
+        made = machine()
+        made.probe_failed(5.0, refused=False)
+        for now_s in (10.0, 15.0, 20.0):
+            made.probe_not_sent(now_s)
+            assert (made.admits, made.next_probe_s) == (True, now_s + 5.0)
+        made.probe_failed(25.0, refused=False)
+        assert made.state is HealthState.DOWN
+
     def test_a_busy_replica_may_miss_probes_while_streams_progress(self) -> None:
         """R13."""
         made = machine()

@@ -164,6 +164,11 @@ class ReplicaHealthMachine:
             self._enter(HealthState.DOWN, "refuses connections" if refused else "fails its probes")
             self.next_probe_s = now_s + PROBE_INTERVAL_S
 
+    def probe_not_sent(self, now_s: float) -> None:
+        """For a reason that lies here, such as no file left: nothing is known of the replica."""
+        self.tick(now_s)
+        self.next_probe_s = now_s + PROBE_INTERVAL_S
+
     def connection_failed(self, now_s: float) -> None:
         """A call could not connect, or its connection was reset."""
         self.tick(now_s)
