@@ -30,13 +30,11 @@ class _QueuedSink:
     name: str
     handle: Handle
     capacity: int
+    kinds: Kinds | None
     waiting: deque[Event] = field(default_factory=deque)
 
-    def offer(self, event: Event) -> bool:
-        if len(self.waiting) >= self.capacity:
-            return False
-        self.waiting.append(event)
-        return True
+
+_Hearers = tuple[list[tuple[str, Offer]], list[_QueuedSink]]
 
 
 class EventBus:
@@ -44,9 +42,9 @@ class EventBus:
 
     def __init__(self, on_drop: Callable[[str], None]) -> None:
         self._on_drop = on_drop
-        self._sinks: list[tuple[str, Offer, Kinds | None]] = []
-        self._offers: dict[type[Event], list[tuple[str, Offer]]] = {}  # by kind, as asked for
+        self._direct: list[tuple[str, Offer, Kinds | None]] = []
         self._queued: list[_QueuedSink] = []
+        self._for: dict[type[Event], _Hearers] = {}  # by kind, as asked for
         self._wake = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -59,29 +57,38 @@ class EventBus:
         capacity: int = CAPACITY_EVENTS,
     ) -> None:
         """``handle`` runs on the loop a moment later; it must be quick and must not block."""
-        sink = _QueuedSink(name, handle, capacity)
-        self._queued.append(sink)
-        self.add_direct(name, sink.offer, kinds)
+        self._queued.append(_QueuedSink(name, handle, capacity, kinds))
+        self._for.clear()
 
     def add_direct(self, name: str, offer: Offer, kinds: Kinds | None = None) -> None:
         """``offer`` runs inside `publish` and returns whether it took the event."""
-        self._sinks.append((name, offer, kinds))
-        self._offers.clear()
+        self._direct.append((name, offer, kinds))
+        self._for.clear()
 
     def publish(self, event: Event) -> None:
-        offers = self._offers.get(type(event))
-        if offers is None:
-            offers = self._offers[type(event)] = self._offered(type(event))
-        if not offers:
-            return
-        for name, offer in offers:
+        hearers = self._for.get(type(event))
+        if hearers is None:
+            hearers = self._for[type(event)] = self._hearers(type(event))
+        direct, queued = hearers
+        for name, offer in direct:
             if not offer(event):
                 self._on_drop(name)
-        self._wake.set()
+        if not queued:
+            return
+        for sink in queued:
+            if len(sink.waiting) < sink.capacity:
+                sink.waiting.append(event)
+            else:
+                self._on_drop(sink.name)
+        if not self._wake.is_set():
+            self._wake.set()
 
-    def _offered(self, kind: type[Event]) -> list[tuple[str, Offer]]:
-        sinks = self._sinks
-        return [(name, offer) for name, offer, kinds in sinks if kinds is None or kind in kinds]
+    def _hearers(self, kind: type[Event]) -> _Hearers:
+        direct, queued = self._direct, self._queued
+        return (
+            [(name, offer) for name, offer, kinds in direct if kinds is None or kind in kinds],
+            [sink for sink in queued if sink.kinds is None or kind in sink.kinds],
+        )
 
     def publish_from_thread(self, event: Event) -> None:
         """For the threads of the snapshot and the ledger. After the loop has ended it does

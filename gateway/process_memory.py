@@ -8,6 +8,7 @@ in and of the groups around it, and the machine's memory. Beside it the limit on
 from __future__ import annotations
 
 import ctypes
+import os
 import resource
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from pathlib import Path
 _GROUPS = Path("/sys/fs/cgroup")
 _OWN_GROUP = Path("/proc/self/cgroup")
 _STATM = Path("/proc/self/statm")
+_LINE_BYTES = 256
 _PAGE_BYTES = resource.getpagesize()
 
 
@@ -24,12 +26,13 @@ class ProcessMemory:
     def __init__(self, limit_bytes: int = 0) -> None:
         found = [limit for limit in (limit_bytes, *_limits()) if limit > 0]
         self.limit_bytes = min(found, default=0)  # 0: none is known
+        self._statm = os.open(_STATM, os.O_RDONLY) if _STATM.exists() else -1
         space_bytes, _ = resource.getrlimit(resource.RLIMIT_AS)
         self._space_bytes = max(0, space_bytes)  # RLIM_INFINITY is negative
 
     def used_ratio(self) -> float:
         try:
-            space, resident, *_ = map(int, _STATM.read_bytes().split())
+            space, resident, *_ = map(int, os.pread(self._statm, _LINE_BYTES, 0).split())
         except OSError:
             return 0.0
         return max(

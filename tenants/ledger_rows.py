@@ -6,7 +6,7 @@ PostgreSQL refuses, are replaced, so that one strange call never holds up the le
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any
@@ -17,7 +17,6 @@ from django.db.models import CharField
 from gateway.core.records import AttemptRecord, CallRecord
 from tenants.models import LedgerAttempt, LedgerCall
 
-KLASS = "klass"
 NOT_HERE = ("attempts", "arrived_at", "predicted_cached_tokens", "story")
 CALL_COLUMNS = tuple(name for name in CallRecord.__struct_fields__ if name not in NOT_HERE)
 ATTEMPT_COLUMNS = AttemptRecord.__struct_fields__
@@ -26,60 +25,49 @@ _ATTEMPT_WIDTHS = {
     f.name: f.max_length for f in LedgerAttempt._meta.fields if isinstance(f, CharField)
 }
 
-Converters = tuple[tuple[int, Callable[[Any], Any]], ...]
+Texts = tuple[tuple[int, int], ...]  # places of text in a row, and how wide their columns are
 
 
 def arrived_at(record: CallRecord) -> datetime:
     return datetime.fromtimestamp(record.arrived_at, UTC)
 
 
-def call_row(record: CallRecord) -> tuple[Any, ...]:
+def call_rows(records: Iterable[CallRecord]) -> Iterator[list[Any]]:
     """``arrived_at`` first, then ``CALL_COLUMNS``."""
-    at = connection.ops.adapt_datetimefield_value(arrived_at(record))
-    return (at, *_converted(_CALL_VALUES(record), _CALL_CONVERTERS))
+    adapted = connection.ops.adapt_datetimefield_value  # looked for once: it is far away
+    for record in records:
+        row = [adapted(arrived_at(record)), *_CALL_VALUES(record)]
+        if (klass := row[_KLASS_AT]) is not None:
+            row[_KLASS_AT] = int(klass)  # not as a member of an enum
+        _fit(row, _CALL_TEXTS)
+        yield row
 
 
-def attempt_row(call_id: str, attempt: AttemptRecord) -> tuple[Any, ...]:
+def attempt_row(call_id: str, attempt: AttemptRecord) -> list[Any]:
     """The call id first, then ``ATTEMPT_COLUMNS``."""
-    return (call_id, *_converted(_ATTEMPT_VALUES(attempt), _ATTEMPT_CONVERTERS))
-
-
-def _converted(values: tuple[Any, ...], converters: Converters) -> list[Any]:
-    row = list(values)
-    for place, convert in converters:
-        row[place] = convert(row[place])
+    row = [call_id, *_ATTEMPT_VALUES(attempt)]
+    _fit(row, _ATTEMPT_TEXTS)
     return row
 
 
-def _cut_to(width: int) -> Callable[[Any], str]:
-    def cut(value: Any) -> str:
-        if value is None:
-            return ""
-        text = str(value)[:width]
-        if text.isascii() and "\0" not in text:
-            return text
-        return text.encode("utf-8", "replace").decode().replace("\0", "�")
-
-    return cut
+def _fit(row: list[Any], texts: Texts) -> None:
+    """Most texts are short and printable, and stay as they are."""
+    for place, width in texts:
+        text = row[place]
+        if text.__class__ is not str or len(text) > width:
+            text = row[place] = "" if text is None else str(text)[:width]
+        if text and not (text.isascii() and text.isprintable()):
+            row[place] = text.encode("utf-8", "replace").decode().replace("\0", "�")
 
 
-def _number(value: int | None) -> int | None:
-    """Not as a member of an enum."""
-    return None if value is None else int(value)
-
-
-def _converters(columns: tuple[str, ...], widths: dict[str, int | None]) -> Converters:
-    """Of the columns that need one, by place."""
-    found: list[tuple[int, Callable[[Any], Any]]] = []
-    for place, name in enumerate(columns):
-        if width := widths.get(name):
-            found.append((place, _cut_to(width)))
-        elif name == KLASS:
-            found.append((place, _number))
-    return tuple(found)
+def _texts(columns: tuple[str, ...], widths: dict[str, int | None]) -> Texts:
+    """In rows that have one value before those of ``columns``."""
+    found = ((place, widths.get(name)) for place, name in enumerate(columns, start=1))
+    return tuple((place, width) for place, width in found if width)
 
 
 _CALL_VALUES = attrgetter(*CALL_COLUMNS)
 _ATTEMPT_VALUES = attrgetter(*ATTEMPT_COLUMNS)
-_CALL_CONVERTERS = _converters(CALL_COLUMNS, _CALL_WIDTHS)
-_ATTEMPT_CONVERTERS = _converters(ATTEMPT_COLUMNS, _ATTEMPT_WIDTHS)
+_KLASS_AT = 1 + CALL_COLUMNS.index("klass")
+_CALL_TEXTS = _texts(CALL_COLUMNS, _CALL_WIDTHS)
+_ATTEMPT_TEXTS = _texts(ATTEMPT_COLUMNS, _ATTEMPT_WIDTHS)

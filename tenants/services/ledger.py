@@ -19,7 +19,7 @@ from tenants.ledger_rows import (
     CALL_COLUMNS,
     arrived_at,
     attempt_row,
-    call_row,
+    call_rows,
 )
 from tenants.models import LedgerAttempt, LedgerCall
 from tenants.services import credit, keys
@@ -33,7 +33,7 @@ ROWS_PER_PURGE = 5_000
 @transactional
 def insert_calls(records: Sequence[CallRecord]) -> int:
     """How many were new."""
-    inserted = set(insert_new(CALLS, map(call_row, records)))
+    inserted = set(insert_new(CALLS, call_rows(records)))
     by_id = {record.call_id: record for record in reversed(records)}
     new = [by_id[call_id] for call_id in by_id if call_id in inserted]
     insert_new(ATTEMPTS, (attempt_row(r.call_id, attempt) for r in new for attempt in r.attempts))

@@ -6,7 +6,6 @@ which one queues every call.
 
 from __future__ import annotations
 
-import os
 import random
 from typing import Any, cast
 
@@ -21,7 +20,7 @@ from gateway.core.priority import PriorityClass
 from gateway.core.queues.fair_queue import StartTimeFairQueue
 from tests.core.factories import BATCH, INTERACTIVE, config, dispatcher, grants, ticket
 
-RUNS, STEPS = int(os.environ.get("TEST_AT_ONCE_RUNS", "10")), 150
+RUNS, STEPS = 10, 150
 PROMPTS = [tuple(range(start, start + 8)) for start in (0, 0, 100, 200, 300)]
 
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from xxhash import xxh3_64_intdigest
 
@@ -66,6 +67,7 @@ class PrefixChain:
 NO_PREFIX = PrefixChain()
 
 
+@lru_cache(4_096)
 def seed_of(model: str, salt_group: str) -> int:
     """``model`` as the replica knows it, with its adapter."""
     return xxh3_64_intdigest(f"{len(model)}:{model}{len(salt_group)}:{salt_group}".encode())

@@ -125,9 +125,8 @@ class PrefixIndex:
         if not chain.hashes:
             return
         holding.lru.capacity = self._capacity(holding, chain, room_tokens)
-        bit, of_block = holding.bit, self.of_block
-        for block in holding.lru.touch(chain.hashes):
-            of_block[block] = of_block.get(block, 0) | bit
+        if new := holding.lru.touch(chain.hashes):
+            self._set_bits(holding.bit, new)
         if dropped := holding.lru.shrink():
             self._clear_bits(holding, dropped)
 
@@ -222,10 +221,20 @@ class PrefixIndex:
         part = self.budget_blocks // max(1, len(self._holdings))
         return max(1, min(max(LEAST_CAPACITY, int(blocks)), part))
 
+    def _set_bits(self, bit: int, new: list[int]) -> None:
+        """``new``: the end of a prompt, in its order. Where nobody holds its first block nobody
+        holds any."""
+        of_block = self.of_block
+        if new[0] not in of_block:
+            of_block.update(dict.fromkeys(new, bit))
+            return
+        for block in new:
+            of_block[block] = of_block.get(block, 0) | bit
+
     def _clear_bits(self, holding: Holding, blocks: list[int]) -> None:
-        bit, of_block = holding.bit, self.of_block
+        others, of_block = ~holding.bit, self.of_block
         for block in blocks:
-            left = of_block[block] & ~bit
+            left = of_block[block] & others
             if left:
                 of_block[block] = left
             else:

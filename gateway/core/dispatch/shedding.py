@@ -94,7 +94,7 @@ class Shedding:
     def dispatched(self, klass: PriorityClass, now_s: float) -> None:
         """The delay of the class has fallen."""
         if not self._load.by_class[klass].calls:
-            self._observe(klass, 0.0, now_s)
+            self._standing[klass].empty(now_s)
 
     def wait_s(
         self, klass: PriorityClass, now_s: float, *, newcomer_cost: float = 0.0

@@ -25,6 +25,10 @@ class StandingQueue:
         self._above_since_s: float | None = None
         self._looked_s = 0.0
 
+    def empty(self, now_s: float) -> None:
+        """Nothing waits."""
+        self._looked_s, self._above_since_s, self.stands = now_s, None, False
+
     def observe(self, delay_s: float, now_s: float, *, target_s: float, interval_s: float) -> None:
         unseen = now_s - self._looked_s > interval_s
         self._looked_s = now_s
