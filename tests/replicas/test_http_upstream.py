@@ -16,7 +16,7 @@ from gateway.replicas.http_upstream import HttpUpstream
 from gateway.replicas.upstream import AttemptTimeouts
 from tests.fakes import scripts
 from tests.fakes.scripted_replica import ScriptedReplica, running
-from tests.replicas.calls import CHAT, SHORT, chat_body, failure, read, target, text_of
+from tests.replicas.calls import CHAT, SHORT, chat_body, chunks, failure, read, target, text_of
 
 
 async def test_bytes_arrive_as_they_were_sent(
@@ -100,7 +100,7 @@ async def test_leaving_mid_stream_closes_the_socket_at_once(
     for _ in range(20):
         replica.next(scripts.hang_after(2))
         async with upstream.stream(target(replica.url), CHAT, b"{}", {}, SHORT) as stream:
-            await anext(aiter(stream.chunks()))
+            await anext(aiter(chunks(stream)))
         left_s = asyncio.get_running_loop().time()
         call = replica.calls[-1]
         await call.gone.wait()
@@ -141,7 +141,7 @@ async def test_what_came_before_a_cut_is_delivered(
     got = []
     async with upstream.stream(target(replica.url), CHAT, b"{}", {}, SHORT) as stream:
         with contextlib.suppress(ConnectionLost):
-            async for chunk in stream.chunks():
+            async for chunk in chunks(stream):
                 got.append(chunk)
     assert text_of(b"".join(got)) == "t0 t1 "
 
@@ -198,15 +198,15 @@ async def test_reading_ahead_is_bounded(upstream: HttpUpstream, replica: Scripte
     """Row 45: a consumer that stops reading stops the replica."""
     replica.next(scripts.endless_line(100_000_000))
     async with upstream.stream(target(replica.url), CHAT, b"{}", {}, SHORT) as stream:
-        chunks = aiter(stream.chunks())
-        await anext(chunks)
+        reads = aiter(chunks(stream))
+        await anext(reads)
         call = replica.calls[0]
         last = -1
         while call.sent_bytes != last:  # until the replica is blocked by back-pressure
             last = call.sent_bytes
             await asyncio.sleep(0.05)
         assert call.sent_bytes <= 8_000_000  # mostly the kernel's socket buffers
-        assert max([len(await anext(chunks)) for _ in range(20)]) <= 256 * 1024
+        assert max([len(await anext(reads)) for _ in range(20)]) <= 256 * 1024
 
 
 @pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
@@ -220,13 +220,13 @@ def test_connection_that_ends_while_it_is_held_back_gives_what_it_has(
         async with running(scripts.endless_line(10_000_000)) as replica:
             to = target(replica.url)
             async with upstream.stream(to, CHAT, b"{}", {}, SHORT) as stream:
-                chunks = aiter(stream.chunks())
-                await anext(chunks)
+                reads = aiter(chunks(stream))
+                await anext(reads)
                 while replica.calls[0].sent_bytes < 500_000:
                     await asyncio.sleep(0.01)
                 await upstream.close()
                 with pytest.raises(ConnectionLost):
-                    async for _ in chunks:
+                    async for _ in reads:
                         pass
 
     with asyncio.Runner(loop_factory=loop) as runner:
@@ -270,11 +270,11 @@ async def test_attempt_on_a_forgotten_replica_ends_with_an_error(
     """R6"""
     replica.next(scripts.hang_after(1))
     async with upstream.stream(target(replica.url), CHAT, b"{}", {}, SHORT) as stream:
-        chunks = aiter(stream.chunks())
-        await anext(chunks)
+        reads = aiter(chunks(stream))
+        await anext(reads)
         await upstream.forget(target(replica.url))
         with pytest.raises(ConnectionLost):
-            async for _ in chunks:
+            async for _ in reads:
                 pass
     await replica.calls[0].gone.wait()
 

@@ -7,7 +7,7 @@ counts, except for what ``merging`` joins.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -52,16 +52,18 @@ class AnswerAggregator:
         self._lone: LoneText | None = None  # of the last event that was read
         self._texts: list[str] = []  # of the events since, which differ from it in nothing else
 
+    def repeats(self, events: Sequence[bytes]) -> int:
+        texts = self._only_text.texts(events)
+        if texts:
+            self._gathering.hold(sum(map(len, events[: len(texts)])))
+            self._texts += texts
+        return len(texts)
+
     def feed(self, frame: Frame) -> None:
-        data = frame.data or b""
-        if (text := self._only_text.text(data)) is not None:
-            self._gathering.hold(data)
-            self._texts.append(text)
-            return
         self._add_texts()
         chunk = self._gathering.event(frame)
         self._lone = _lone_text(chunk) if chunk is not None else None
-        self._only_text.keep(data, self._lone.text if self._lone else None)
+        self._only_text.keep(frame, self._lone.text if self._lone else None)
         if chunk is not None:
             self._add(chunk)
 

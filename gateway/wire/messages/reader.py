@@ -13,6 +13,7 @@ All bytes are relayed as they came: nothing in such a stream is asked for by the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from gateway.core.dispatch.effects import Usage
@@ -33,23 +34,22 @@ class MessagesStreamReader:
     def __init__(self) -> None:
         self._reported = ReportedUsage()
         self._is_done = False
-        self._tokens = 0
+        self.tokens = 0
         self.usage: Usage | None = None
         self.finish_reason: str | None = None
-
-    @property
-    def tokens(self) -> int:
-        return self._tokens
 
     def is_complete(self, *, needs_done: bool = True) -> bool:
         return self.finish_reason is not None and (self._is_done or not needs_done)
 
+    def repeats(self, events: Sequence[bytes], start: int = 0) -> int:
+        return 0
+
     def facts(self, frame: Frame) -> FrameFacts:
         if self._is_done:
-            return FrameFacts(b"", tokens=self._tokens)
+            return FrameFacts(b"", tokens=self.tokens)
         if frame.data is None or not frame.data.strip():
             error = error_without_data(frame)
-            return self._error(error) if error else FrameFacts(frame.raw, tokens=self._tokens)
+            return self._error(error) if error else FrameFacts(frame.raw, tokens=self.tokens)
         try:
             event = decode_event(frame.data)
         except Garbled:
@@ -72,16 +72,16 @@ class MessagesStreamReader:
                 return self._message_delta(frame, event)
             case "message_stop":
                 return self._stopped(frame)
-        return FrameFacts(frame.raw, tokens=self._tokens, acknowledges=kind == "ping")
+        return FrameFacts(frame.raw, tokens=self.tokens, acknowledges=kind == "ping")
 
     def _content(self, frame: Frame, shown: bool, thought: bool) -> FrameFacts:
         has_content = shown or thought
-        self._tokens += has_content
+        self.tokens += has_content
         return FrameFacts(
             frame.raw,
             has_content=has_content,
             is_reasoning_only=thought and not shown,
-            tokens=self._tokens,
+            tokens=self.tokens,
         )
 
     def _message_delta(self, frame: Frame, event: Event) -> FrameFacts:
@@ -92,18 +92,18 @@ class MessagesStreamReader:
         usage = None
         if self.finish_reason is not None and event.usage is not None:
             usage = self.usage = self._reported.as_usage()
-            self._tokens = usage.output_tokens
-        return FrameFacts(frame.raw, finish_reason=reason, usage=usage, tokens=self._tokens)
+            self.tokens = usage.output_tokens
+        return FrameFacts(frame.raw, finish_reason=reason, usage=usage, tokens=self.tokens)
 
     def _stopped(self, frame: Frame) -> FrameFacts:
         self._is_done = True
         if self.finish_reason is None:
             message = "The replica ended its message without a reason."
             return self._error(UpstreamError(Reason.UPSTREAM_INCOMPLETE, message))
-        return FrameFacts(frame.raw, is_done=True, tokens=self._tokens)
+        return FrameFacts(frame.raw, is_done=True, tokens=self.tokens)
 
     def _error(self, error: UpstreamError) -> FrameFacts:
-        return FrameFacts(b"", error=error, tokens=self._tokens)
+        return FrameFacts(b"", error=error, tokens=self.tokens)
 
 
 def _said_by_delta(delta: Delta | None) -> tuple[bool, bool]:
