@@ -154,9 +154,9 @@ class Attempt:
         exchange, delivery = self.exchange, self.talk.delivery
         now_s = self.call.clock.now()
         try:
-            if not exchange.splitter.pending and exchange.reader.repeats((read,)):
-                delivery.repeat((read,))
-                self._has_content(now_s)
+            if not exchange.splitter.pending and (texts := exchange.reader.repeats((read,))):
+                delivery.repeat((read,), texts)
+                self._account(now_s, content=True)
             else:
                 self._understand(exchange.splitter.feed(read), now_s)
         except UpstreamError as error:
@@ -186,9 +186,9 @@ class Attempt:
         number = 0
         content = visible = begun = False
         while number < len(frames) and self._failure is None:
-            if same := reader.repeats(events, number):
-                delivery.repeat(events[number : number + same])
-                number += same
+            if texts := reader.repeats(events, number):
+                delivery.repeat(events[number : number + len(texts)], texts)
+                number += len(texts)
                 content = True
                 continue
             facts = reader.facts(frames[number])
@@ -206,11 +206,9 @@ class Attempt:
         if content:
             begins = self.call.clock.last_s is None
             self.call.clock.content(now_s, visible=visible)
-            self._has_content(now_s)
             if begins:
                 self._patience.lessened()
-        else:
-            self._count()
+        self._account(now_s, content=content)
 
     def _observe(self, facts: FrameFacts, now_s: float) -> None:
         """What happens a few times in an answer."""
@@ -231,20 +229,17 @@ class Attempt:
             self._complete, self._linger_s = True, now_s
             self._patience.lessened()
 
-    def _has_content(self, now_s: float) -> None:
-        """Of one read: for the limits of time, the replica, the table and the charge."""
-        self.call.clock.last_s = now_s
-        if now_s >= self._progress_s + PROGRESS_S:
-            self._progress_s = now_s
-            self.watch.progress(now_s)
-        self._count()
-
-    def _count(self) -> None:
-        """What was received so far, once per read."""
-        tokens = self.exchange.reader.tokens
-        if tokens == self.call.received_tokens:
+    def _account(self, now_s: float, *, content: bool) -> None:
+        """Once per read: for the limits of time, the replica, the table and the charge."""
+        call, tokens = self.call, self.exchange.reader.tokens
+        if content:
+            call.clock.last_s = now_s
+            if now_s >= self._progress_s + PROGRESS_S:
+                self._progress_s = now_s
+                self.watch.progress(now_s)
+        if tokens == call.received_tokens:
             return
-        self.call.received_tokens = tokens
+        call.received_tokens = tokens
         self._entry.tokens(tokens)
         if tokens > self._covered_tokens and tokens >= self._told_tokens + TOLD_EVERY_TOKENS:
             self._told_tokens = tokens

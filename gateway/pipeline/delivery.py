@@ -27,9 +27,9 @@ class Delivery(Protocol):
         """Raises UpstreamError when what must be buffered outgrows its bound."""
         ...
 
-    def repeat(self, events: Sequence[bytes]) -> None:
-        """Events of which ``StreamReader.repeats`` says that they are the last one but for their
-        text. Raises as ``take``."""
+    def repeat(self, events: Sequence[bytes], texts: Sequence[str]) -> None:
+        """Events that are the last one but for these texts (``StreamReader.repeats``). Raises as
+        ``take``."""
         ...
 
     def relay(self, now_s: float) -> bool:
@@ -55,7 +55,6 @@ class StreamDelivery:
         self._reply = reply
         self._most_bytes = MAX_OPEN_BYTES + ECHOES * call.placed.body.size_bytes
         self._buffer: list[bytes] = []
-        self.repeat = self._buffer.extend  # they follow content, so the answer is committed
         self._buffered_bytes = 0
         self._commits = False
         self._next_event = 0
@@ -75,6 +74,9 @@ class StreamDelivery:
                     Reason.UPSTREAM_ERROR,
                     f"The replica sent {self._most_bytes} bytes without any content.",
                 )
+
+    def repeat(self, events: Sequence[bytes], texts: Sequence[str]) -> None:
+        self._buffer += events  # they follow content, so the answer is committed
 
     def relay(self, now_s: float) -> bool:
         buffer = self._buffer
@@ -125,11 +127,11 @@ class AnswerDelivery:
     def take(self, frame: Frame, facts: FrameFacts) -> None:
         self._aggregator.feed(frame)
 
-    def repeat(self, events: Sequence[bytes]) -> None:
-        taken = self._aggregator.repeats(events)
-        for event in events[taken:]:
-            for frame in self._dialect.splitter().feed(event):
-                self._aggregator.feed(frame)
+    def repeat(self, events: Sequence[bytes], texts: Sequence[str]) -> None:
+        if self._aggregator.repeat(texts, sum(map(len, events))):
+            return
+        for frame in self._dialect.splitter().feed(b"".join(events)):
+            self._aggregator.feed(frame)
 
     def relay(self, now_s: float) -> bool:
         return True

@@ -85,7 +85,7 @@ class HttpUpstream:
                 connection = pool.kept() or await pool.dialed(timeout_s)
                 phase = Phase.HEADERS
                 try:
-                    fields = own_fields(pool) | ({} if body is None else POSTED)
+                    fields = pool.fields | ({} if body is None else POSTED)
                     head = request_head(start, fields, None if body is None else len(body))
                     until_s = asyncio.get_running_loop().time() + timeout_s
                     await connection.ask(head, body or b"", until_s)
@@ -116,7 +116,7 @@ class HttpUpstream:
         """Raises ValueError for a target whose URL is none."""
         key = _object_key(target)
         pool = self._pools.get(key)
-        if pool is None or pool.target != target:
+        if pool is None or (pool.target is not target and pool.target != target):
             pool = self._pools[key] = Pool(target, self._dialer)
         return pool
 
@@ -157,7 +157,7 @@ class _Attempt:
             phase = Phase.HEADERS
             accept = headers.get("accept", EVENT_STREAM)
             try:
-                fields = {**own_fields(pool), "accept": accept, **headers, **POSTED}
+                fields = {**pool.fields, "accept": accept, **headers, **POSTED}
                 head = request_head(f"POST {path}", fields, len(body))
                 await connection.ask(head, body, until_s)
                 self.headers_at_s = loop.time()
@@ -203,16 +203,8 @@ class _Attempt:
 def is_plain(connection: Connection, accept: str) -> bool:
     """A good answer of the media type ``accept``, in no encoding."""
     headers = connection.headers
-    if not 200 <= connection.status < 300 or media_type(headers) != accept:
-        return False
-    return not is_encoded(headers)
-
-
-def own_fields(pool: Pool) -> dict[str, str]:
-    """What every request to this replica says."""
-    if pool.is_one_shot:
-        return {**pool.fields, "connection": "close"}
-    return pool.fields
+    is_good = 200 <= connection.status < 300 and media_type(headers) == accept
+    return is_good and not is_encoded(headers)
 
 
 async def read_up_to(connection: Connection, limit_bytes: int, idle_s: float) -> bytes:

@@ -128,10 +128,11 @@ class Splitter(Protocol):
 class StreamReader(Protocol):
     """Reads the frames of one attempt, in order."""
 
-    def repeats(self, events: Sequence[bytes], start: int = 0) -> int:
-        """How many of these events, from ``start`` on, are the last one but for their text: they
-        are read with this, have content, and go to a streaming caller as they came. ``facts`` reads
-        the next one. What is no whole event is none; only where nothing is pending can it be."""
+    def repeats(self, events: Sequence[bytes], start: int = 0) -> Sequence[str]:
+        """The texts of as many events, from ``start`` on, as are the last one but for their text:
+        they are read with this, have content, and go to a streaming caller as they came. ``facts``
+        reads the next one. What is not one whole event is none of them; so ask only where nothing
+        is pending."""
         ...
 
     def facts(self, frame: Frame) -> FrameFacts:
@@ -160,9 +161,9 @@ class StreamReader(Protocol):
 class Aggregator(Protocol):
     """Builds the answer of a caller that did not ask for a stream."""
 
-    def repeats(self, events: Sequence[bytes]) -> int:
-        """How many of these events, from the first on, it takes so: the last one but for their
-        text. Raises as ``feed``."""
+    def repeat(self, texts: Sequence[str], size_bytes: int) -> bool:
+        """Takes events that are the last one but for their text (``StreamReader.repeats``). False:
+        that one had more to add, feed them. Raises as ``feed``."""
         ...
 
     def feed(self, frame: Frame) -> None:

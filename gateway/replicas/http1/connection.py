@@ -155,30 +155,32 @@ class Connection(asyncio.Protocol):
         if self._stage is Stage.IDLE or self._error is not None:
             self.abort()
             return
-        pieces = len(self._pieces)
+        pieces = self._pieces
+        held = len(pieces)
         self._silent_bytes += len(data)
         try:
             self._parser.feed_data(data)
         except (HttpParserError, HttpParserUpgrade) as error:
             self._fail(error)
             return
-        if len(self._pieces) > pieces:
+        if len(pieces) > held:
             self._silent_bytes = 0
-            self._came(len(data))
+            take, waiter = self._take, self._waiter
+            if (
+                take is None or waiter is None or waiter.done()
+            ):  # who was told to stop takes nothing
+                self._hold(len(data))
+            else:
+                self._until_s = self._loop.time() + self._idle_s
+                if not take(pieces.pop() if len(pieces) == 1 else self._next_piece()):
+                    self._take = None
         elif self._silent_bytes > HEAD_BYTES:
             self._fail(NotHttp("too much of an answer before any of its body"))
             return
         if self._stage is Stage.ENDED or (self._stage is Stage.BODY and self._take is None):
             self._wake()
 
-    def _came(self, size_bytes: int) -> None:
-        """Some of the body. Nothing is given to who has been told to stop waiting."""
-        take, waiter = self._take, self._waiter
-        if take is not None and waiter is not None and not waiter.done():
-            self._until_s = self._loop.time() + self._idle_s
-            if not take(self._next_piece()):
-                self._take = None
-            return
+    def _hold(self, size_bytes: int) -> None:
         self._held_bytes += size_bytes
         if self._held_bytes > MOST_HELD_BYTES and not self._is_paused:
             self._is_paused = True

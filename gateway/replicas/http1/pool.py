@@ -32,6 +32,8 @@ class Pool:
         self.fields = {"host": self.origin.field, "accept-encoding": "identity"}
         if target.api_key:
             self.fields["authorization"] = f"Bearer {target.api_key}"
+        if self.is_one_shot:
+            self.fields["connection"] = "close"
         self._dialer = dialer
         self._open: set[Connection] = set()
         self._kept: deque[tuple[Connection, float]] = deque()  # and since when, the oldest first

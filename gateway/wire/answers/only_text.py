@@ -44,12 +44,12 @@ class OnlyText:
         texts: list[str] = []
         if not before:
             return texts
-        for number in range(start, len(events)):
-            event = events[number]
+        begin, end = len(before) - 1, 1 - len(behind)  # of the literal, with its quotes
+        for event in events[start:] if start else events:
             if not (event.startswith(before) and event.endswith(behind)):
                 break
             try:
-                text = _decode_text(event[len(before) - 1 : len(event) - len(behind) + 1])
+                text = _decode_text(event[begin:end])
             except msgspec.DecodeError:
                 break
             if not text:

@@ -27,7 +27,7 @@ import msgspec
 from gateway.core.dispatch.effects import Usage
 from gateway.core.errors import UpstreamError
 from gateway.core.reasons import Reason
-from gateway.wire.answers.chunks import Choice, Chunk, decode_chunk
+from gateway.wire.answers.chunks import Choice, Chunk, Delta, decode_chunk
 from gateway.wire.answers.events import NOT_AN_OBJECT, Garbled, decode_json, says
 from gateway.wire.answers.hidden_errors import error_in, error_without_data
 from gateway.wire.answers.only_text import OnlyText
@@ -62,15 +62,13 @@ class OpenAiStreamReader:
     def is_complete(self, *, needs_done: bool = True) -> bool:
         return len(self._finished) >= self._choices and (self._is_done or not needs_done)
 
-    def repeats(self, events: Sequence[bytes], start: int = 0) -> int:
+    def repeats(self, events: Sequence[bytes], start: int = 0) -> Sequence[str]:
         """The last event that was read had one choice, content, and nothing else."""
-        if self._is_done:
-            return 0
-        number = len(self._only_text.texts(events, start))
-        if number and self._last_index not in self._reported:
-            self._counts[self._last_index] += number
-            self.tokens += number
-        return number
+        texts = () if self._is_done else self._only_text.texts(events, start)
+        if texts and self._last_index not in self._reported:
+            self._counts[self._last_index] += len(texts)
+            self.tokens += len(texts)
+        return texts
 
     def facts(self, frame: Frame) -> FrameFacts:
         if self._is_done:
@@ -86,8 +84,10 @@ class OpenAiStreamReader:
             error = error_in(chunk, data)
         except Garbled:
             return self._error(UpstreamError(Reason.UPSTREAM_ERROR, NOT_AN_OBJECT))
+        if error is not None:
+            return self._error(error)
         self._only_text.keep(frame, _lone_text(chunk))
-        return self._error(error) if error else self._chunk(frame, chunk)
+        return self._chunk(frame, chunk)
 
     def _not_an_object(self, frame: Frame, data: bytes) -> FrameFacts | None:
         if data == b"[DONE]":
@@ -202,8 +202,13 @@ def _content(choice: Choice) -> tuple[bool, bool]:
     if delta is None:
         return bool(choice.text), False
     thought = bool(delta.reasoning_content or delta.reasoning)
-    shown = bool(delta.content or delta.refusal)
-    return shown or any(map(says, (delta.tool_calls, delta.function_call, delta.audio))), thought
+    return bool(delta.content or delta.refusal) or _says_more(delta), thought
+
+
+def _says_more(delta: Delta) -> bool:
+    """Than text."""
+    more = delta.tool_calls, delta.function_call, delta.audio
+    return any(more) and any(map(says, more))
 
 
 def _lone_text(chunk: Chunk) -> str | None:
@@ -211,13 +216,12 @@ def _lone_text(chunk: Chunk) -> str | None:
     if chunk.choices is None or len(chunk.choices) != 1 or chunk.object == "error":
         return None
     choice = chunk.choices[0]
-    told = chunk.usage, chunk.timings, choice.finish_reason
-    if any(told) or says(chunk.error) or says(chunk.prompt_progress):
+    if chunk.usage or chunk.timings or choice.finish_reason or says(chunk.prompt_progress):
         return None
     delta = choice.delta
     if delta is None:
         return choice.text
-    if any(map(says, (delta.tool_calls, delta.function_call, delta.audio))):
+    if _says_more(delta):
         return None
     said = (delta.content, delta.reasoning_content, delta.reasoning, delta.refusal)
     texts = [text for text in said if text]

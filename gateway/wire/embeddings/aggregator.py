@@ -13,8 +13,8 @@ class EmbeddingsAggregator:
     def __init__(self) -> None:
         self._answer = b""
 
-    def repeats(self, events: Sequence[bytes]) -> int:
-        return 0
+    def repeat(self, texts: Sequence[str], size_bytes: int) -> bool:
+        return False
 
     def feed(self, frame: Frame) -> None:
         self._answer = frame.raw

@@ -46,8 +46,8 @@ class EmbeddingsReader:
     def is_complete(self, *, needs_done: bool = True) -> bool:
         return self._is_done
 
-    def repeats(self, events: Sequence[bytes], start: int = 0) -> int:
-        return 0
+    def repeats(self, events: Sequence[bytes], start: int = 0) -> Sequence[str]:
+        return ()
 
     def facts(self, frame: Frame) -> FrameFacts:
         try:

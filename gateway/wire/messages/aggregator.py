@@ -37,8 +37,8 @@ class MessageAggregator:
         self._blocks: dict[int, Merged] = {}
         self._gathering = Gathering()
 
-    def repeats(self, events: Sequence[bytes]) -> int:
-        return 0
+    def repeat(self, texts: Sequence[str], size_bytes: int) -> bool:
+        return False
 
     def feed(self, frame: Frame) -> None:
         event = self._gathering.event(frame)

@@ -41,8 +41,8 @@ class MessagesStreamReader:
     def is_complete(self, *, needs_done: bool = True) -> bool:
         return self.finish_reason is not None and (self._is_done or not needs_done)
 
-    def repeats(self, events: Sequence[bytes], start: int = 0) -> int:
-        return 0
+    def repeats(self, events: Sequence[bytes], start: int = 0) -> Sequence[str]:
+        return ()
 
     def facts(self, frame: Frame) -> FrameFacts:
         if self._is_done:

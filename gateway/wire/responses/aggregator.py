@@ -32,8 +32,8 @@ class ResponseAggregator:
     def __init__(self) -> None:
         self._response = b""
 
-    def repeats(self, events: Sequence[bytes]) -> int:
-        return 0
+    def repeat(self, texts: Sequence[str], size_bytes: int) -> bool:
+        return False
 
     def feed(self, frame: Frame) -> None:
         data = frame.data

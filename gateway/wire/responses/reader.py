@@ -63,8 +63,8 @@ class ResponsesStreamReader:
         """The last event is the end marker, and every server sends it."""
         return self._is_done
 
-    def repeats(self, events: Sequence[bytes], start: int = 0) -> int:
-        return 0
+    def repeats(self, events: Sequence[bytes], start: int = 0) -> Sequence[str]:
+        return ()
 
     def facts(self, frame: Frame) -> FrameFacts:
         if self._is_done:

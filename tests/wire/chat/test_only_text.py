@@ -87,12 +87,12 @@ def told(
     all_facts: list[tuple[FrameFacts, str]] = []
     for data in events:
         frame = framed(data)
-        if reader.repeats((frame.raw,)):
+        if texts := reader.repeats((frame.raw,)):
             last = all_facts[-1][0]
             assert last.has_content
             again = msgspec.structs.replace(last, relay=frame.raw, tokens=reader.tokens)
             all_facts.append((again, ""))
-            if not aggregator.repeats((frame.raw,)):
+            if not aggregator.repeat(texts, len(frame.raw)):
                 aggregator.feed(frame)
             continue
         facts = reader.facts(frame)
