@@ -203,11 +203,11 @@ class Attempt:
             number += 1
         if begun and not self._started:
             self._has_started()
+        begins = content and self.call.clock.last_s is None
         if content:
-            begins = self.call.clock.last_s is None
             self.call.clock.content(now_s, visible=visible)
-            if begins:
-                self._patience.lessened()
+        if begins or self._complete:
+            self._patience.lessened()
         self._account(now_s, content=content)
 
     def _observe(self, facts: FrameFacts, now_s: float) -> None:
@@ -227,7 +227,6 @@ class Attempt:
             self._entry.input_tokens(facts.usage.input_tokens, facts.usage.cached_tokens)
         if facts.is_done:
             self._complete, self._linger_s = True, now_s
-            self._patience.lessened()
 
     def _account(self, now_s: float, *, content: bool) -> None:
         """Once per read: for the limits of time, the replica, the table and the charge."""

@@ -198,8 +198,10 @@ class SupervisedReplica:
     def progressed(self, now_s: float, *, first: bool) -> None:
         self._stall.progress(now_s)
         if first:
+            before = self.machine.state
             self.machine.call_succeeded(now_s)
-            self.tell()
+            if not (before is self.machine.state is HealthState.SERVING):
+                self.tell()
         else:
             self.machine.progress(now_s)
 

@@ -166,9 +166,7 @@ class Connection(asyncio.Protocol):
         if len(pieces) > held:
             self._silent_bytes = 0
             take, waiter = self._take, self._waiter
-            if (
-                take is None or waiter is None or waiter.done()
-            ):  # who was told to stop takes nothing
+            if take is None or waiter is None or waiter.done():
                 self._hold(len(data))
             else:
                 self._until_s = self._loop.time() + self._idle_s
@@ -181,6 +179,7 @@ class Connection(asyncio.Protocol):
             self._wake()
 
     def _hold(self, size_bytes: int) -> None:
+        """For a later ``read`` or ``relay``: nobody waits, or who did was told to stop waiting."""
         self._held_bytes += size_bytes
         if self._held_bytes > MOST_HELD_BYTES and not self._is_paused:
             self._is_paused = True

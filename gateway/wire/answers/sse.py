@@ -122,12 +122,12 @@ def _simple(chunk: bytes) -> list[Frame] | None:
     frame = _single(chunk)
     if frame is not None:
         return [frame]
-    if not chunk.endswith(b"\n\n") or b"\r" in chunk:
+    if not (chunk.startswith(b"data: ") and chunk.endswith(b"\n\n")) or b"\r" in chunk:
         return None
     events = chunk[:-2].split(b"\n\n")
-    for event in events:
-        if not event.startswith(b"data: ") or b"\n" in event:
-            return None
+    others = len(events) - 1
+    if chunk.count(b"\n\ndata: ") != others or chunk.count(b"\n") != 2 * others + 2:
+        return None
     return [Frame(event + b"\n\n", event[6:]) for event in events]
 
 
