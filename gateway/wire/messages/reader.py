@@ -21,6 +21,7 @@ from gateway.core.errors import UpstreamError
 from gateway.core.reasons import Reason
 from gateway.wire.answers.events import NOT_AN_OBJECT, Garbled, says
 from gateway.wire.answers.hidden_errors import error_without_data
+from gateway.wire.answers.only_text import OnlyText
 from gateway.wire.dialect import Frame, FrameFacts
 from gateway.wire.messages.events import ContentBlock, Delta, Event, ReportedUsage, decode_event
 from gateway.wire.messages.hidden_errors import error_in
@@ -34,6 +35,7 @@ class MessagesStreamReader:
     def __init__(self) -> None:
         self._reported = ReportedUsage()
         self._is_done = False
+        self._only_text = OnlyText(lambda data: _lone_text(decode_event(data)))
         self.tokens = 0
         self.usage: Usage | None = None
         self.finish_reason: str | None = None
@@ -42,7 +44,10 @@ class MessagesStreamReader:
         return self.finish_reason is not None and (self._is_done or not needs_done)
 
     def repeats(self, events: Sequence[bytes], start: int = 0) -> Sequence[str]:
-        return ()
+        """The last event that was read was a delta of one text."""
+        texts = () if self._is_done else self._only_text.texts(events, start)
+        self.tokens += len(texts)
+        return texts
 
     def facts(self, frame: Frame) -> FrameFacts:
         if self._is_done:
@@ -57,6 +62,7 @@ class MessagesStreamReader:
         kind = event.type or frame.event
         if kind == "error" or frame.event == "error" or says(event.error):
             return self._error(error_in(frame.data))
+        self._only_text.keep(frame, _lone_text(event))
         return self._event(frame, kind, event)
 
     def _event(self, frame: Frame, kind: str | None, event: Event) -> FrameFacts:
@@ -104,6 +110,15 @@ class MessagesStreamReader:
 
     def _error(self, error: UpstreamError) -> FrameFacts:
         return FrameFacts(b"", error=error, tokens=self.tokens)
+
+
+def _lone_text(event: Event) -> str | None:
+    """Of a delta that says nothing else."""
+    delta = event.delta
+    if event.type != "content_block_delta" or delta is None:
+        return None
+    texts = [text for text in (delta.text, delta.thinking, delta.partial_json) if text]
+    return texts[0] if len(texts) == 1 else None
 
 
 def _said_by_delta(delta: Delta | None) -> tuple[bool, bool]:
