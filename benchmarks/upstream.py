@@ -27,8 +27,16 @@ BODY = b"""{"model":"sim","messages":[{"role":"user","content":"%d hello"}],
 async def read(upstream: HttpUpstream, target: ReplicaTarget, number: int) -> int:
     """Reads one stream to its end; returns the number of chunks."""
     body = BODY % (number, TOKENS)
+    reads = 0
+
+    def take(chunk: bytes) -> bool:
+        nonlocal reads
+        reads += 1
+        return True
+
     async with upstream.stream(target, PATH, body, {}, AttemptTimeouts()) as stream:
-        return len([chunk async for chunk in stream.chunks()])
+        await stream.relay(take)
+    return reads
 
 
 async def measure(url: str, streams: int) -> float:

@@ -5,9 +5,10 @@ response leaves with the first piece of its body, the names and values of all he
 once, and nobody who needs no event pays for one. A head whose body does not follow in the same turn
 of the loop goes out alone.
 
-Two extensions of the scope: ``when_gone`` tells once that the client has left, so that nobody needs
-a task that listens for it; ``whole_body`` gives a body that is there already, so that nobody needs
-a timer to wait for it.
+Three extensions of the scope: ``when_gone`` tells once that the client has left, so that nobody
+needs a task that listens for it; ``whole_body`` gives a body that is there already, so that nobody
+needs a timer to wait for it; ``write_now`` writes a piece of a stream from wherever it is called,
+so that no task is woken for it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
-from gateway.pipeline.incoming import GONE, WHOLE_BODY
+from gateway.pipeline.incoming import GONE, WHOLE_BODY, WRITE_NOW
 
 if TYPE_CHECKING:
     from config.http_protocol import BoundedProtocol
@@ -38,7 +39,11 @@ class Exchange(RequestResponseCycle):
     """``run_asgi``, the outermost place where an error is caught, is inherited."""
 
     def __init__(self, protocol: BoundedProtocol, scope: Any, *, keep_alive: bool) -> None:
-        scope["extensions"] = {GONE: self.when_gone, WHOLE_BODY: self.whole_body}
+        scope["extensions"] = {
+            GONE: self.when_gone,
+            WHOLE_BODY: self.whole_body,
+            WRITE_NOW: self.write_now,
+        }
         self.scope = scope
         self.logger = _log
         self.transport = cast(asyncio.Transport, protocol.transport)
@@ -123,6 +128,14 @@ class Exchange(RequestResponseCycle):
         self._waiting_bytes = 0
         self._told_all = not self.more_body
         return {"type": "http.request", "body": body, "more_body": self.more_body}
+
+    def write_now(self, body: bytes) -> bool:
+        """More of a body in chunks. False: nothing was written, ``send`` must do it and wait."""
+        waits = self.flow.write_paused or self._head or self.disconnected
+        if waits or self.response_complete or not self.chunked_encoding:
+            return False
+        self.transport.write(b"%x\r\n%b\r\n" % (len(body), body))
+        return True
 
     async def send(self, message: Any) -> None:
         if self.flow.write_paused and not self.disconnected:

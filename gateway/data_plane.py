@@ -21,7 +21,7 @@ from gateway.pipeline.call import Call, new_call_id
 from gateway.pipeline.call_clock import CallClock
 from gateway.pipeline.call_record import record_of
 from gateway.pipeline.classify import usable_models
-from gateway.pipeline.incoming import GONE, WHOLE_BODY, Incoming
+from gateway.pipeline.incoming import GONE, WHOLE_BODY, WRITE_NOW, Incoming
 from gateway.pipeline.life import INFERENCE, Pipeline
 from gateway.pipeline.reply import Reply
 from gateway.pipeline.telling import answer_headers, tell
@@ -70,7 +70,7 @@ class DataPlane:
             dialect, headers, client[0], receive, told.get(GONE), told.get(WHOLE_BODY)
         )
         call = self._arrived(incoming, path)
-        reply = Reply(send, self._clock)
+        reply = Reply(send, self._clock, told.get(WRITE_NOW))
         try:
             await self._answer(scope["method"], path, call, incoming, reply)
         except CallError as error:

@@ -24,12 +24,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from gateway.active_calls import layout
-from gateway.active_calls.layout import Opening, Phase
+from gateway.active_calls.layout import MAX_COUNT, RECEIVED_AT, Opening, Phase
 from gateway.active_calls.recovery import lock_table, set_aside
 from gateway.core.errors import Rejected
 from gateway.core.priority import PriorityClass
 from gateway.core.reasons import Reason
 
+_write_received = layout.RECEIVED.pack_into  # once per read of a stream
 DEFAULT_CAPACITY = 16_384  # slots of 2 KiB
 
 
@@ -61,15 +62,14 @@ class ActiveCall:
     def tokens(self, received: int) -> None:
         """``received``: tokens of this attempt so far, in all."""
         self.received_tokens = received
-        layout.RECEIVED.pack_into(
-            self._memory, self._at + layout.RECEIVED_AT, min(received, layout.MAX_COUNT)
-        )
+        fits = received if received < MAX_COUNT else MAX_COUNT
+        _write_received(self._memory, self._at + RECEIVED_AT, fits)
 
     def input_tokens(self, prompt: int, cached: int) -> None:
         """What the replica reports of the prompt replaces the estimate."""
         self.prompt_tokens = prompt
         self.cached_tokens = cached
-        counts = (min(prompt, layout.MAX_COUNT), min(cached, layout.MAX_COUNT))
+        counts = (min(prompt, MAX_COUNT), min(cached, MAX_COUNT))
         layout.INPUT.pack_into(self._memory, self._at + layout.INPUT_AT, *counts)
 
     def enter(self, phase: Phase) -> None:
@@ -94,7 +94,7 @@ class ActiveCall:
         start = self._at + layout.TEXT_AT
         self._memory[start : start + len(text)] = text
         fixed = (0, self.phase, len(text), zlib.crc32(text), self.opening.arrived_at)
-        counts = (0, min(self.prompt_tokens, layout.MAX_COUNT), 0, b"")
+        counts = (0, min(self.prompt_tokens, MAX_COUNT), 0, b"")
         layout.FIXED.pack_into(self._memory, self._at, *fixed, *counts)
         layout.TAKEN.pack_into(self._memory, self._at, 1)
 

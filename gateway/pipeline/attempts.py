@@ -10,8 +10,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from gateway.bus import EventBus
@@ -60,23 +58,33 @@ class Attempts:
         self._upstream = upstream
         self._fleet = fleet
         self._bus = bus
-        self._settings = settings
+        self._limits = tuple(_limits(settings, each) for each in settings.first_content_s)
         self._salt_secret = salt_secret
         self._salts: dict[tuple[str, str], str] = {}
 
     async def run(self, call: Call, lease: Lease, talk: Conversation) -> UpstreamError | None:
         """One attempt under ``lease``. Returns the replica's failure; all else is raised."""
         call.begin_attempt(lease.grant)
+        reason: Reason | None = Reason.CLIENT_GONE  # a cancellation says nothing of itself
+        said = ""
         try:
-            with self._recorded(call, lease):
-                await self._attempted(call, lease, talk)
+            await self._attempted(call, lease, talk)
+            reason = None
+        except asyncio.CancelledError:
+            reason = Reason.PREEMPTED if lease.preempted else reason
+            raise
         except UpstreamError as failure:
+            reason, said = failure.reason, excerpt_for_operators(failure.upstream_body or b"")
             given_up = call.has_content and not failure.retryable
             call.outgrew = given_up or isinstance(failure, AnswerOutgrown)
             lease.refund = not (call.relayed or call.outgrew)
             lease.failure = _blame(failure)
             return failure
+        except CallError as error:
+            reason = error.reason
+            raise
         finally:
+            self._write_down(call, _record(call, lease, reason, said))
             if call.accepted and lease.usage is None and not lease.refund:
                 count = call.placed.count.size
                 cached = call.predicted_cached_tokens
@@ -101,27 +109,16 @@ class Attempts:
             ) from gone
 
     def _exchange(self, call: Call, replica: SupervisedReplica, talk: Conversation) -> Exchange:
-        order, settings = call.placed, self._settings
+        order = call.placed
         adapter = adapter_of(replica.target.kind)
         rewrite = self._rewrite(call, adapter)
-        first_content_s = settings.first_content_s[order.route.klass]
         return Exchange(
             target=replica.target,
             adapter=adapter,
             path=f"/v1/{call.endpoint}",
             body=talk.dialect.upstream_body(order.body, rewrite),
             headers=to_replica(talk.caller_headers, call.call_id, talk.dialect.accept),
-            limits=AttemptLimits(
-                transport=AttemptTimeouts(
-                    settings.connect_s,
-                    first_content_s,
-                    idle_s=max(first_content_s, settings.between_tokens_s),
-                ),
-                first_content_s=first_content_s,
-                between_tokens_s=settings.between_tokens_s,
-                total_s=settings.total_s,
-                deadline_s=call.deadline_s,
-            ),
+            limits=self._limits[order.route.klass],
             splitter=talk.dialect.splitter(),
             reader=talk.dialect.reader(order.body, rewrite),
         )
@@ -152,30 +149,19 @@ class Attempts:
             self._salts[tenant, model] = salt
         return salt
 
-    @contextmanager
-    def _recorded(self, call: Call, lease: Lease) -> Iterator[None]:
-        reason: Reason | None = Reason.CLIENT_GONE  # a cancellation says nothing of itself
-        said = ""
-        try:
-            yield
-            reason = None
-        except asyncio.CancelledError:
-            reason = Reason.PREEMPTED if lease.preempted else reason
-            raise
-        except CallError as error:
-            reason = error.reason
-            if isinstance(error, UpstreamError):
-                said = excerpt_for_operators(error.upstream_body or b"")
-            raise
-        finally:
-            record = _record(call, lease, reason, said)
-            call.attempts.append(record)
-            order = call.placed
-            self._bus.publish(
-                AttemptEnded(
-                    call.call_id, order.principal.tenant.slug, order.route.pool.slug, record
-                )
-            )
+    def _write_down(self, call: Call, record: AttemptRecord) -> None:
+        call.attempts.append(record)
+        order = call.placed
+        tenant, pool = order.principal.tenant.slug, order.route.pool.slug
+        self._bus.publish(AttemptEnded(call.call_id, tenant, pool, record))
+
+
+def _limits(settings: AttemptSettings, first_content_s: float) -> AttemptLimits:
+    """Of the calls of one class."""
+    between_tokens_s = settings.between_tokens_s
+    idle_s = max(first_content_s, between_tokens_s)
+    transport = AttemptTimeouts(settings.connect_s, first_content_s, idle_s)
+    return AttemptLimits(transport, first_content_s, between_tokens_s, settings.total_s)
 
 
 def _blame(failure: UpstreamError) -> Failure | None:

@@ -8,7 +8,8 @@ TPOT * (n - 1). A call without content has none of them: absent, never 0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from gateway.core.clock import Clock
 
@@ -28,9 +29,10 @@ class CallClock:
     first_visible_s: float | None = None
     last_s: float | None = None
     end_s: float | None = None
+    now: Callable[[], float] = field(init=False)
 
-    def now(self) -> float:
-        return self.source.monotonic()
+    def __post_init__(self) -> None:
+        self.now = self.source.monotonic
 
     def dispatched(self, now_s: float) -> None:
         self.dispatch_s = now_s

@@ -1,12 +1,14 @@
 """How does what the replica sends reach the caller? As a stream, frame by frame, or at the end.
 
-Both forms answer the same three questions of the attempt: take this frame; send what may be sent;
-give up what was buffered because another replica tries. The tail (the end marker, or the whole
+Both forms answer the same questions of the attempt: take this frame, or events that repeat the last
+one; send what may be sent, at once if nobody has to be waited for; give up what was buffered
+because another replica tries. The tail (the end marker, or the whole
 answer of a call without a stream) is held back until slot and reservation are free again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from gateway.core.errors import UpstreamError
@@ -23,6 +25,15 @@ ECHOES = 4  # how often a replica may tell the request back before its first con
 class Delivery(Protocol):
     def take(self, frame: Frame, facts: FrameFacts) -> None:
         """Raises UpstreamError when what must be buffered outgrows its bound."""
+        ...
+
+    def repeat(self, events: Sequence[bytes], texts: Sequence[str]) -> None:
+        """Events that are the last one but for these texts (``StreamReader.repeats``). Raises as
+        ``take``."""
+        ...
+
+    def relay(self, now_s: float) -> bool:
+        """As ``flush``, without waiting. False: that cannot be, ``flush`` is needed."""
         ...
 
     async def flush(self) -> bool:
@@ -64,6 +75,20 @@ class StreamDelivery:
                     f"The replica sent {self._most_bytes} bytes without any content.",
                 )
 
+    def repeat(self, events: Sequence[bytes], texts: Sequence[str]) -> None:
+        self._buffer += events  # they follow content, so the answer is committed
+
+    def relay(self, now_s: float) -> bool:
+        buffer = self._buffer
+        if not self._commits or not buffer:
+            return True
+        body = buffer[0] if len(buffer) == 1 else b"".join(buffer)
+        if body and not self._reply.write_now(body, now_s):
+            return False
+        buffer.clear()
+        self._call.next_event = self._next_event
+        return True
+
     async def flush(self) -> bool:
         if not self._commits or not self._buffer:
             return False
@@ -101,6 +126,15 @@ class AnswerDelivery:
 
     def take(self, frame: Frame, facts: FrameFacts) -> None:
         self._aggregator.feed(frame)
+
+    def repeat(self, events: Sequence[bytes], texts: Sequence[str]) -> None:
+        if self._aggregator.repeat(texts, sum(map(len, events))):
+            return
+        for frame in self._dialect.splitter().feed(b"".join(events)):
+            self._aggregator.feed(frame)
+
+    def relay(self, now_s: float) -> bool:
+        return True
 
     async def flush(self) -> bool:
         return False

@@ -25,6 +25,7 @@ WhenGone = Callable[[Callable[[], None] | None], None]  # None: nobody is to be 
 
 GONE = "fairway.gone"  # extensions of the scope, of our own server: a WhenGone
 WHOLE_BODY = "fairway.whole_body"  # and a Whole
+WRITE_NOW = "fairway.write_now"  # and a WriteNow
 OFF_LOOP_BYTES = 256 * 1024  # larger bodies are parsed in a thread
 BOUNDS = BodyBounds()
 

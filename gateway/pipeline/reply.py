@@ -18,6 +18,7 @@ from typing import Any
 from gateway.core.clock import Clock
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
+WriteNow = Callable[[bytes], bool]  # more of a body that has begun; False: not without waiting
 Headers = Iterable[tuple[bytes, bytes]]
 
 STREAM_HEADERS = (
@@ -35,8 +36,10 @@ class Stage(Enum):
 
 
 class Reply:
-    def __init__(self, send: Send, clock: Clock) -> None:
+    def __init__(self, send: Send, clock: Clock, write_now: WriteNow | None = None) -> None:
+        """``write_now`` None: only ``send`` writes."""
         self._send = send
+        self._write_now = write_now
         self._clock = clock
         self._free = asyncio.Event()  # asked for only by who finds a send under way
         self.stage = Stage.OPEN
@@ -76,6 +79,15 @@ class Reply:
                 await self._send(_body(body, more=True))
             finally:
                 self._handed_over()
+
+    def write_now(self, body: bytes, now_s: float) -> bool:
+        """As ``write``, where that needs no waiting. False: nothing was written. ``body`` is not
+        empty."""
+        is_free = self.stage is Stage.COMMITTED and self._since_s is None
+        if self._write_now is None or not is_free or not self._write_now(body):
+            return False
+        self.spoke_s = now_s
+        return True
 
     async def finish(self, body: bytes = b"") -> None:
         """Ends a committed stream."""

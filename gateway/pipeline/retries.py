@@ -48,4 +48,7 @@ class Retries:
         self._budgets = {slug: kept for slug, kept in self._budgets.items() if slug in pools}
 
     def _budget(self, pool: str) -> RetryBudget:
-        return self._budgets.setdefault(pool, RetryBudget())
+        budget = self._budgets.get(pool)
+        if budget is None:
+            budget = self._budgets[pool] = RetryBudget()
+        return budget

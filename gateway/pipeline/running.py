@@ -18,9 +18,14 @@ from gateway.pipeline.call import Call
 
 
 class Interruption:
-    """A context around one call's task."""
+    """A context around one call's task: while it lasts, the call can be interrupted from
+    outside."""
 
-    def __init__(self) -> None:
+    __slots__ = ("_error", "_running", "_task", "call")
+
+    def __init__(self, running: RunningCalls, call: Call) -> None:
+        self._running = running
+        self.call = call
         self._task: asyncio.Task[object] | None = None
         self._error: CallError | None = None
 
@@ -31,6 +36,7 @@ class Interruption:
             self._task.cancel()
 
     def __enter__(self) -> Self:
+        self._running.enter(self)
         self._task = asyncio.current_task()
         return self
 
@@ -40,43 +46,18 @@ class Interruption:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._running.leave(self)
         task, self._task = self._task, None
         if self._error is None or task is None:
             return
         others = task.uncancel()
-        if kind is not None and issubclass(kind, asyncio.CancelledError) and not others:
+        if isinstance(error, asyncio.CancelledError) and not others:
             raise self._error from error
-
-
-class Entered:
-    """A context: while it lasts, the call can be interrupted from outside."""
-
-    __slots__ = ("_call", "_interruption", "_running")
-
-    def __init__(self, running: RunningCalls, call: Call) -> None:
-        self._running = running
-        self._call = call
-        self._interruption = Interruption()
-
-    def __enter__(self) -> Interruption:
-        self._running.enter(self._call, self._interruption)
-        return self._interruption.__enter__()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        try:
-            self._interruption.__exit__(kind, error, trace)
-        finally:
-            self._running.leave(self._call)
 
 
 class RunningCalls:
     def __init__(self) -> None:
-        self._running: dict[str, tuple[Call, Interruption]] = {}
+        self._running: dict[str, Interruption] = {}  # by call id
         self._none_left = asyncio.Event()
         self._none_left.set()
 
@@ -84,25 +65,26 @@ class RunningCalls:
         return len(self._running)
 
     def __iter__(self) -> Iterator[Call]:
-        return (call for call, _ in tuple(self._running.values()))
+        return (each.call for each in tuple(self._running.values()))
 
-    def entered(self, call: Call) -> Entered:
-        return Entered(self, call)
+    def entered(self, call: Call) -> Interruption:
+        return Interruption(self, call)
 
-    def enter(self, call: Call, interruption: Interruption) -> None:
-        self._none_left.clear()
-        self._running[call.call_id] = call, interruption
+    def enter(self, interruption: Interruption) -> None:
+        if not self._running:
+            self._none_left.clear()
+        self._running[interruption.call.call_id] = interruption
 
-    def leave(self, call: Call) -> None:
-        del self._running[call.call_id]
+    def leave(self, interruption: Interruption) -> None:
+        del self._running[interruption.call.call_id]
         if not self._running:
             self._none_left.set()
 
     def interrupt(self, condemned: Callable[[Call], Reason | None]) -> int:
         """Ends every call for which ``condemned`` names a reason; returns how many."""
         count = 0
-        for call, interruption in tuple(self._running.values()):
-            if (reason := condemned(call)) is not None:
+        for interruption in tuple(self._running.values()):
+            if (reason := condemned(interruption.call)) is not None:
                 interruption.interrupt(Interrupted(reason))
                 count += 1
         return count

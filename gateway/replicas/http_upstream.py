@@ -9,13 +9,14 @@ socket is made for an address at which a replica may be. No request is sent twic
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
+
+from httptools import HttpParserError, HttpParserUpgrade
 
 from gateway.core.errors import UpstreamError
 from gateway.core.reasons import Reason
-from gateway.replicas.http1.connection import Connection
+from gateway.replicas.http1.connection import Connection, NotHttp, Take
 from gateway.replicas.http1.dialing import Dialer, Resolve
 from gateway.replicas.http1.pool import Pool
 from gateway.replicas.http1.request import is_encoded, media_type, request_head
@@ -37,6 +38,7 @@ from gateway.wire.headers import EVENT_STREAM, JSON
 
 ERROR_BODY_S = 3.0  # an error body that takes longer is cut
 POSTED = {"content-type": JSON}
+OF_A_BODY = (HttpParserError, HttpParserUpgrade, NotHttp, OSError)  # else it is a fault of ours
 
 
 class HttpUpstream:
@@ -55,7 +57,7 @@ class HttpUpstream:
         headers: Mapping[str, str],
         timeouts: AttemptTimeouts,
     ) -> _Attempt:
-        return _Attempt(_Post(self.pool, target, path, body, headers), timeouts)
+        return _Attempt(self.pool, (target, path, body, headers), timeouts)
 
     async def get(
         self, target: ReplicaTarget, path: str, *, timeout_s: float, max_bytes: int
@@ -80,10 +82,10 @@ class HttpUpstream:
         try:
             async with asyncio.timeout(timeout_s):
                 pool = self.pool(target)
-                connection = await pool.connection(timeout_s)
+                connection = pool.kept() or await pool.dialed(timeout_s)
                 phase = Phase.HEADERS
                 try:
-                    fields = own_fields(pool) | ({} if body is None else POSTED)
+                    fields = pool.fields | ({} if body is None else POSTED)
                     head = request_head(start, fields, None if body is None else len(body))
                     until_s = asyncio.get_running_loop().time() + timeout_s
                     await connection.ask(head, body or b"", until_s)
@@ -114,28 +116,23 @@ class HttpUpstream:
         """Raises ValueError for a target whose URL is none."""
         key = _object_key(target)
         pool = self._pools.get(key)
-        if pool is None or pool.target != target:
+        if pool is None or (pool.target is not target and pool.target != target):
             pool = self._pools[key] = Pool(target, self._dialer)
         return pool
 
 
-@dataclass(frozen=True, slots=True)
-class _Post:
-    """What one attempt sends, and where to."""
-
-    pool_of: Callable[[ReplicaTarget], Pool]
-    target: ReplicaTarget
-    path: str
-    body: bytes
-    headers: Mapping[str, str]
+_Post = tuple[ReplicaTarget, str, bytes, Mapping[str, str]]  # where to, path, body, headers
 
 
 class _Attempt:
     """The context manager of one attempt, and its stream once the headers have arrived."""
 
-    __slots__ = ("_connection", "_pool", "_post", "_timeouts", "headers_at_s")
+    __slots__ = ("_connection", "_pool", "_pool_of", "_post", "_timeouts", "headers_at_s")
 
-    def __init__(self, post: _Post, timeouts: AttemptTimeouts) -> None:
+    def __init__(
+        self, pool_of: Callable[[ReplicaTarget], Pool], post: _Post, timeouts: AttemptTimeouts
+    ) -> None:
+        self._pool_of = pool_of
         self._post = post
         self._timeouts = timeouts
         self._pool: Pool
@@ -147,20 +144,27 @@ class _Attempt:
         return self._connection.status
 
     async def __aenter__(self) -> _Attempt:
-        loop, limits = asyncio.get_running_loop(), self._timeouts
+        limits, (target, path, body, headers) = self._timeouts, self._post
+        loop = asyncio.get_running_loop()
         until_s = loop.time() + limits.headers_s
         phase = Phase.CONNECT
         try:
-            self._pool = self._post.pool_of(self._post.target)
-            connect_s = min(limits.connect_s, limits.headers_s)
-            self._connection = await self._pool.connection(connect_s)
+            self._pool = pool = self._pool_of(target)
+            connection = pool.kept()
+            if connection is None:
+                connection = await pool.dialed(min(limits.connect_s, limits.headers_s))
+            self._connection = connection
             phase = Phase.HEADERS
+            accept = headers.get("accept", EVENT_STREAM)
             try:
-                await self._connection.ask(self._head(), self._post.body, until_s)
+                fields = {**pool.fields, "accept": accept, **headers, **POSTED}
+                head = request_head(f"POST {path}", fields, len(body))
+                await connection.ask(head, body, until_s)
                 self.headers_at_s = loop.time()
-                await self._refuse_unless_accepted()
+                if not is_plain(connection, accept):
+                    await self._refuse()
             except BaseException:
-                self._connection.abort()
+                connection.abort()
                 raise
         except FOREIGN as error:
             raise error_for_exception(error, phase) from error
@@ -174,53 +178,33 @@ class _Attempt:
     ) -> None:
         self._pool.give_back(self._connection)
 
-    def chunks(self) -> AsyncIterator[bytes]:
-        return self
-
-    def __aiter__(self) -> _Attempt:
-        return self
-
-    async def __anext__(self) -> bytes:
+    async def relay(self, take: Take) -> bool:
         try:
-            chunk = await self._connection.read(self._timeouts.idle_s)
-        except FOREIGN as error:
+            return await self._connection.relay(take, self._timeouts.idle_s)
+        except OF_A_BODY as error:
             raise error_for_exception(error, Phase.BODY) from error
-        if not chunk:
-            raise StopAsyncIteration
-        return chunk
 
-    def _head(self) -> bytes:
-        post = self._post
-        fields = own_fields(self._pool) | {"accept": EVENT_STREAM, **post.headers, **POSTED}
-        return request_head(f"POST {post.path}", fields, len(post.body))
-
-    async def _refuse_unless_accepted(self) -> None:
+    async def _refuse(self) -> None:
+        """Raises what an answer means that is not the one that was asked for."""
         connection = self._connection
         if is_encoded(connection.headers):
             raise error_for_encoding()
-        status, kind = connection.status, media_type(connection.headers)
-        is_ok = 200 <= status < 300
-        if is_ok and kind == self._post.headers.get("accept", EVENT_STREAM):
-            return
         try:
             async with asyncio.timeout(ERROR_BODY_S):
                 body = await read_up_to(connection, MAX_ERROR_BODY_BYTES, ERROR_BODY_S)
         except FOREIGN:
             body = b""  # the status says enough
-        if is_ok:
-            raise error_for_plain_answer(kind, body)
+        if 200 <= connection.status < 300:
+            raise error_for_plain_answer(media_type(connection.headers), body)
         retry_after = connection.headers.get(b"retry-after", b"").decode("latin-1")
-        raise error_for_status(status, body, retry_after)
+        raise error_for_status(connection.status, body, retry_after)
 
 
-def own_fields(pool: Pool) -> dict[str, str]:
-    """What every request to this replica says."""
-    fields = {"host": pool.origin.field, "accept-encoding": "identity"}
-    if pool.target.api_key:
-        fields["authorization"] = f"Bearer {pool.target.api_key}"
-    if pool.is_one_shot:
-        fields["connection"] = "close"
-    return fields
+def is_plain(connection: Connection, accept: str) -> bool:
+    """A good answer of the media type ``accept``, in no encoding."""
+    headers = connection.headers
+    is_good = 200 <= connection.status < 300 and media_type(headers) == accept
+    return is_good and not is_encoded(headers)
 
 
 async def read_up_to(connection: Connection, limit_bytes: int, idle_s: float) -> bytes:

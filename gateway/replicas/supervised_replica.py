@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
 
 from gateway.core.clock import Clock
 from gateway.core.dispatch.effects import ReplicaHealth, ReplicaTelemetry
@@ -28,6 +29,7 @@ from gateway.replicas.upstream import Prober, ReplicaTarget
 
 PROBE_BODY_BYTES = 64 * 1024
 TICK_S = 0.001  # a timer may fire a rounding error early
+PROGRESS_S = 0.25  # so often an attempt tells that it goes on; what is decided by it takes seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,8 @@ class FleetSinks:
 
 
 class Watch:
-    """What one attempt tells about its replica."""
+    """A context around one attempt, and what the attempt tells about its replica. An UpstreamError
+    that passes through is evidence; the caller's own errors and cancellations are none."""
 
     __slots__ = ("_excused", "_replica", "_since_s", "blamed", "caller", "has_content")
 
@@ -54,12 +57,24 @@ class Watch:
         self.has_content = False
         self.blamed = False  # it failed before its first token
 
+    def __enter__(self) -> Self:
+        self._replica.began(self, self._since_s)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._replica.over(self, error)
+
     def is_starved(self, now_s: float) -> bool:
         """It could have had tokens all the while, so that their absence is the replica's doing."""
         return now_s - self._since_s >= STALL_AFTER_S and not self._excused()
 
     def progress(self, now_s: float) -> None:
-        """Content has arrived; cheap, once per read."""
+        """Content has arrived: the first at once, later now and then (see PROGRESS_S)."""
         self._replica.progressed(now_s, first=not self.has_content)
         self.has_content = True
 
@@ -157,25 +172,23 @@ class SupervisedReplica:
         self.machine.set_slots(slots)
         self.tell()
 
-    @contextmanager
-    def watch(
-        self, caller: str = "", excused: Callable[[], bool] = lambda: False
-    ) -> Iterator[Watch]:
-        """Around one attempt of the tenant ``caller``. An UpstreamError that passes through is
-        evidence; the caller's own errors and cancellations are none. ``excused``: its caller reads
-        nothing now."""
-        now_s = self._clock.monotonic()
-        self._callers.seen(caller, now_s)
+    def watch(self, caller: str = "", excused: Callable[[], bool] = lambda: False) -> Watch:
+        """Around one attempt of the tenant ``caller``. ``excused``: its caller reads nothing
+        now."""
+        return Watch(self, caller, excused, self._clock.monotonic())
+
+    def began(self, watch: Watch, now_s: float) -> None:
+        self._callers.seen(watch.caller, now_s)
         self.in_flight += 1
         self._idle.clear()
         self._stall.started(now_s)
-        watch = Watch(self, caller, excused, now_s)
         self._watches.add(watch)
+
+    def over(self, watch: Watch, error: BaseException | None) -> None:
+        """``error``: what ended the attempt, if not its answer."""
         try:
-            yield watch
-        except UpstreamError as error:
-            self._failed(error, watch)
-            raise
+            if isinstance(error, UpstreamError):
+                self._failed(error, watch)
         finally:
             self.in_flight -= 1
             self._watches.discard(watch)
@@ -186,8 +199,10 @@ class SupervisedReplica:
     def progressed(self, now_s: float, *, first: bool) -> None:
         self._stall.progress(now_s)
         if first:
+            before = self.machine.state
             self.machine.call_succeeded(now_s)
-            self.tell()
+            if not (before is self.machine.state is HealthState.SERVING):
+                self.tell()
         else:
             self.machine.progress(now_s)
 

@@ -7,7 +7,7 @@ ended cleanly. Everything that can go wrong is an ``UpstreamError``.
 
 Who watches the clock: an Upstream enforces ``connect_s``, ``headers_s`` and ``idle_s`` (bytes);
 the caller, who alone knows what a frame means, enforces the time to first content, between
-tokens, and in all. After ``[DONE]`` the caller reads on until ``chunks`` ends, so that the
+tokens, and in all. After ``[DONE]`` the caller reads on to the end of the body, so that the
 connection is reused.
 
 Units: seconds (monotonic clock of the running loop), bytes.
@@ -15,7 +15,7 @@ Units: seconds (monotonic clock of the running loop), bytes.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -59,12 +59,14 @@ class UpstreamStream(Protocol):
         """Loop time at which the header block had been read."""
         ...
 
-    def chunks(self) -> AsyncIterator[bytes]:
-        """Raw body bytes as they were read, any size; ends at the clean end of the body.
+    async def relay(self, take: Callable[[bytes], bool]) -> bool:
+        """Gives the raw body bytes to ``take`` in the moment in which they are read, any size,
+        until it says False: then True. False is the clean end of the body. ``take`` must not wait
+        and must not raise; nothing is given to it while nobody awaits this, and what comes then is
+        held up to a bound, beyond which nothing is read.
 
         Raises ConnectionLost(UPSTREAM_INCOMPLETE) on a cut, UpstreamError(STREAM_STALLED) after
-        ``idle_s``. Reads no further than a bounded buffer ahead of the consumer. A body that ends
-        cleanly may still lack ``[DONE]``: the caller judges that.
+        ``idle_s``. A body that ends cleanly may still lack ``[DONE]``: the caller judges that.
         """
         ...
 

@@ -15,7 +15,7 @@ Rules that every dialect keeps:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -111,6 +111,11 @@ class FrameFacts(msgspec.Struct, frozen=True, gc=False):
 class Splitter(Protocol):
     """Cuts what one replica sends into frames, the same ones for every slicing of the reads."""
 
+    @property
+    def pending(self) -> Sized:
+        """Bytes that have been fed and are in no frame yet."""
+        ...
+
     def feed(self, chunk: bytes) -> list[Frame]:
         """The frames that ``chunk`` completes. Raises UpstreamError beyond a bound."""
         ...
@@ -122,6 +127,13 @@ class Splitter(Protocol):
 
 class StreamReader(Protocol):
     """Reads the frames of one attempt, in order."""
+
+    def repeats(self, events: Sequence[bytes], start: int = 0) -> Sequence[str]:
+        """The texts of as many events, from ``start`` on, as are the last one but for their text:
+        they are read with this, have content, and go to a streaming caller as they came. ``facts``
+        reads the next one. What is not one whole event is none of them; so ask only where nothing
+        is pending."""
+        ...
 
     def facts(self, frame: Frame) -> FrameFacts:
         """Never raises. After ``error`` the rest of the stream has no meaning. An end marker that
@@ -148,6 +160,11 @@ class StreamReader(Protocol):
 
 class Aggregator(Protocol):
     """Builds the answer of a caller that did not ask for a stream."""
+
+    def repeat(self, texts: Sequence[str], size_bytes: int) -> bool:
+        """Takes events that are the last one but for their text (``StreamReader.repeats``). False:
+        that one had more to add, feed them. Raises as ``feed``."""
+        ...
 
     def feed(self, frame: Frame) -> None:
         """Takes frames whose facts carried no error; others change nothing. Raises UpstreamError

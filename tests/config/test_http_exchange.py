@@ -9,10 +9,11 @@ import pytest
 from uvicorn.server import ServerState
 
 from config.asgi_types import Receive, Scope, Send
-from gateway.pipeline.incoming import GONE
+from gateway.pipeline.incoming import GONE, WRITE_NOW
 from tests.config.http_edge import DATE, connection
 from tests.config.test_http_protocol import ASK
 
+MUCH_BYTES = 50_000_000  # more than sockets hold
 OK = {"type": "http.response.start", "status": 200}
 
 
@@ -90,6 +91,47 @@ async def test_a_head_without_a_body_goes_out_at_once() -> None:
     async with asyncio.timeout(10), connection(slow) as client:
         client.writer.write(ASK + b"\r\n")
         assert (await client.reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
+
+
+async def test_a_piece_is_written_from_outside_of_the_application() -> None:
+    """Not before the head, and not for a body of known length or one that is over."""
+    answers: list[bool] = []
+
+    async def streams(scope: Scope, receive: Receive, send: Send) -> None:
+        write_now = scope["extensions"][WRITE_NOW]
+        answers.append(write_now(b"early"))
+        await send(start())
+        answers.append(write_now(b"before the head"))
+        await send(body(b"a", more=True))
+        answers.append(write_now(b"bc"))
+        await send(body(b"d"))
+        answers.append(write_now(b"late"))
+
+    async with asyncio.timeout(10), connection(streams) as client:
+        client.writer.write(ASK + b"Connection: close\r\n\r\n")
+        said = await client.reader.read()
+    assert answers == [False, False, True, False]
+    assert said.endswith(b"\r\n\r\n1\r\na\r\n2\r\nbc\r\n1\r\nd\r\n0\r\n\r\n")
+
+
+async def test_nothing_is_written_at_once_to_a_client_that_does_not_read() -> None:
+    written = 0
+
+    async def streams(scope: Scope, receive: Receive, send: Send) -> None:
+        nonlocal written
+        write_now = scope["extensions"][WRITE_NOW]
+        await send(start())
+        await send(body(b"a", more=True))
+        while written < MUCH_BYTES and write_now(b"x" * 100_000):
+            written += 100_000
+        await send(body(b"!"))
+
+    async with asyncio.timeout(10), connection(streams) as client:
+        client.writer.write(ASK + b"Connection: close\r\n\r\n")
+        said = await client.reader.read()
+    assert 0 < written < MUCH_BYTES
+    assert said.endswith(b"1\r\n!\r\n0\r\n\r\n")
+    assert said.count(b"x") == written
 
 
 async def test_body_is_received_in_pieces_and_then_the_end_of_the_client() -> None:

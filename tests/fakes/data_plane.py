@@ -26,6 +26,7 @@ from gateway.core.limits.limit import Limit
 from gateway.core.priority import PriorityClass
 from gateway.core.records import CallRecord
 from gateway.core.stages import LOOP, MEMORY, Stages
+from gateway.pipeline.incoming import WRITE_NOW
 from gateway.replicas.upstream import ReplicaTarget
 from gateway.settings import GatewaySettings
 from gateway.snapshot.values import AliasValue, PoolValue, ReplicaValue, Snapshot
@@ -62,6 +63,7 @@ class Answer:
     parts: list[bytes] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
     ended: bool = False
+    at_once: int = 0  # pieces of the body that were written without waiting
 
     @property
     def body(self) -> bytes:
@@ -199,12 +201,14 @@ class House:
         leave: asyncio.Event | None = None,
         method: str = "POST",
         reads_for_s: float = 0.0,
+        full_every: int = 0,
     ) -> Answer:
-        """One client. ``leave`` set = it closes its connection; ``reads_for_s``: each message.
+        """One client. ``leave`` set = it closes its connection; ``reads_for_s``: each message, and
+        nothing is written to it without waiting; ``full_every``: so it is for one piece of so many.
         Returns when the application is done with it."""
         answer = Answer()
         began_s = self.clock.monotonic()
-        said = [_request(body)]
+        said, pieces = [_request(body)], 0
 
         async def receive() -> dict[str, Any]:
             if said:
@@ -225,6 +229,16 @@ class House:
                 answer.times.append(self.clock.monotonic() - began_s)
                 answer.ended = not message.get("more_body", False)
 
+        def write_now(body: bytes) -> bool:
+            nonlocal pieces
+            pieces += 1
+            if reads_for_s or not answer.status or (full_every and pieces % full_every == 0):
+                return False
+            answer.parts.append(body)
+            answer.times.append(self.clock.monotonic() - began_s)
+            answer.at_once += 1
+            return True
+
         sent = {"authorization": f"Bearer {self.secrets[tenant]}", **(headers or {})}
         scope = {
             "type": "http",
@@ -232,6 +246,7 @@ class House:
             "path": path,
             "headers": [(k.encode(), v.encode()) for k, v in sent.items()],
             "client": ("127.0.0.1", 5000),
+            "extensions": {WRITE_NOW: write_now},
         }
         try:
             await self.gateway.data_plane(scope, receive, send)

@@ -113,6 +113,7 @@ class _Play:
         self._attempt = attempt
         self._timeouts = timeouts
         self._ended = False
+        self._chunks = self._said()
         self.status = script.status
         self.headers_at_s = 0.0
 
@@ -139,7 +140,13 @@ class _Play:
     ) -> None:
         self._leave()
 
-    async def chunks(self) -> AsyncIterator[bytes]:
+    async def relay(self, take: Callable[[bytes], bool]) -> bool:
+        async for chunk in self._chunks:
+            if not take(chunk):
+                return True
+        return False
+
+    async def _said(self) -> AsyncIterator[bytes]:
         pieces = _body(self._script.steps)
         try:
             while True:

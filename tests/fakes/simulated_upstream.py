@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 from gateway.replicas.simulated_answer import AnswerWriter
@@ -80,8 +80,15 @@ class _Answer:
         self.headers_at_s = asyncio.get_running_loop().time()
         self._writer = AnswerWriter(call, created_at=0)
         self._tokens = tokens
+        self._chunks = self._said()
 
-    async def chunks(self) -> AsyncIterator[bytes]:
+    async def relay(self, take: Callable[[bytes], bool]) -> bool:
+        async for chunk in self._chunks:
+            if not take(chunk):
+                return True
+        return False
+
+    async def _said(self) -> AsyncIterator[bytes]:
         text = self._writer.opening()
         while True:
             emitted = await self._tokens.get()

@@ -13,7 +13,7 @@ from gateway.replicas.supervised_replica import FleetSinks
 from gateway.replicas.upstream import AttemptTimeouts, ReplicaTarget
 from gateway.snapshot.values import ReplicaValue
 from tests.fakes.scripted_upstream import ScriptedUpstream
-from tests.replicas.calls import CHAT
+from tests.replicas.calls import CHAT, chunks
 
 TIMEOUTS = AttemptTimeouts(connect_s=3.0, headers_s=30.0, idle_s=60.0)
 
@@ -44,7 +44,7 @@ class Bench:
         try:
             with replica.watch() as watch:
                 async with self.upstream.stream(replica.target, CHAT, b"", {}, TIMEOUTS) as stream:
-                    async for chunk in stream.chunks():
+                    async for chunk in chunks(stream):
                         if b'"content":"t' in chunk:
                             watch.progress(self.clock.monotonic())
         except UpstreamError as error:

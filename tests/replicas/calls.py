@@ -11,7 +11,7 @@ import pytest
 
 from gateway.core.errors import UpstreamError
 from gateway.replicas.simulated_server import SimulatedReplica, running
-from gateway.replicas.upstream import AttemptTimeouts, ReplicaTarget, Upstream
+from gateway.replicas.upstream import AttemptTimeouts, ReplicaTarget, Upstream, UpstreamStream
 from gateway.simulation.engine import EngineConfig
 from tests.fakes.llamacpp import LlamaServer
 from tests.fakes.scripted_replica import ScriptedReplica
@@ -60,7 +60,19 @@ async def read(
     headers: dict[str, str] | None = None,
 ) -> bytes:
     async with upstream.stream(to, CHAT, body, headers or {}, timeouts) as stream:
-        return b"".join([chunk async for chunk in stream.chunks()])
+        return b"".join([chunk async for chunk in chunks(stream)])
+
+
+async def chunks(stream: UpstreamStream) -> AsyncIterator[bytes]:
+    """What comes, read by read; nothing is read ahead of who iterates."""
+    came: list[bytes] = []
+
+    def take(chunk: bytes) -> bool:
+        came.append(chunk)
+        return False
+
+    while await stream.relay(take):
+        yield came.pop()
 
 
 async def failure(upstream: Upstream, replica: ScriptedReplica, script: Script) -> UpstreamError:

@@ -31,6 +31,7 @@ from tests.replicas.calls import (
     CHAT,
     SHORT,
     chat_body,
+    chunks,
     either,
     events,
     read,
@@ -161,7 +162,7 @@ async def test_left_stream_ends_at_the_replica_within_a_second(replica: Subject)
     """G5, R7"""
     body = chat_body("go on", 2_000, ignore_eos=True)
     async with replica.upstream.stream(replica.target, CHAT, body, {}, SHORT) as stream:
-        await anext(aiter(stream.chunks()))
+        await anext(aiter(chunks(stream)))
     async with asyncio.timeout(1.0):
         while await replica.running():
             await asyncio.sleep(0.01)
@@ -189,11 +190,11 @@ async def test_killed_llamacpp_cuts_the_stream(upstream: HttpUpstream, llama_mod
         to = target(server.url, kind="llamacpp")
         body = chat_body("go on", 3_000)
         async with upstream.stream(to, CHAT, body, {}, SHORT) as stream:
-            chunks = aiter(stream.chunks())
-            await anext(chunks)
+            reads = aiter(chunks(stream))
+            await anext(reads)
             server.kill()
             with pytest.raises(ConnectionLost) as caught:
-                async for _ in chunks:
+                async for _ in reads:
                     pass
     assert caught.value.reason is Reason.UPSTREAM_INCOMPLETE
 

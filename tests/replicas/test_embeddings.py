@@ -22,7 +22,7 @@ from gateway.wire.embeddings.dialect import EMBEDDINGS
 from gateway.wire.headers import to_replica
 from tests.fakes.scripted_replica import ScriptedReplica
 from tests.fakes.scripts import html_error, tokens
-from tests.replicas.calls import BOTH, SHORT, either, target
+from tests.replicas.calls import BOTH, SHORT, chunks, either, target
 
 PATH = "/v1/embeddings"
 
@@ -41,7 +41,7 @@ class Subject:
         reader, splitter = EMBEDDINGS.reader(parsed, rewrite), EMBEDDINGS.splitter()
         headers = to_replica({}, "call", EMBEDDINGS.accept)
         async with self.upstream.stream(self.target, PATH, sent, headers, SHORT) as stream:
-            async for chunk in stream.chunks():
+            async for chunk in chunks(stream):
                 assert splitter.feed(chunk) == []
         (frame,) = splitter.finish()
         facts = reader.facts(frame)

@@ -13,7 +13,7 @@ from gateway.replicas.upstream import AttemptTimeouts
 from tests.fakes import scripts
 from tests.fakes.fault_proxy import FaultProxy, proxying
 from tests.fakes.scripted_replica import ScriptedReplica
-from tests.replicas.calls import CHAT, SHORT, read, target, text_of
+from tests.replicas.calls import CHAT, SHORT, chunks, read, target, text_of
 
 
 @pytest.fixture
@@ -59,11 +59,11 @@ async def test_down_cuts_streams_and_refuses_calls(
     """Row 39"""
     replica.next(scripts.hang_after(1))
     async with upstream.stream(target(proxy.url), CHAT, b"{}", {}, SHORT) as stream:
-        chunks = aiter(stream.chunks())
-        await anext(chunks)
+        reads = aiter(chunks(stream))
+        await anext(reads)
         proxy.set(down=True)
         with pytest.raises(ConnectionLost):
-            async for _ in chunks:
+            async for _ in reads:
                 pass
     assert isinstance(await failure(upstream, proxy), ConnectionLost)
 

@@ -12,7 +12,7 @@ from gateway.core.reasons import Reason
 from gateway.replicas.http1.connection import HEAD_BYTES, INTERIM
 from gateway.replicas.http_upstream import HttpUpstream
 from gateway.replicas.upstream import AttemptTimeouts
-from tests.replicas.calls import CHAT, SHORT, read, target
+from tests.replicas.calls import CHAT, SHORT, chunks, read, target
 from tests.replicas.raw_server import CHUNKED, STREAM, WHOLE, raw
 
 LONG_BYTES = 8 * HEAD_BYTES  # more than one read
@@ -165,7 +165,7 @@ async def test_answer_of_which_little_was_read_does_not_hold_back_the_next(
     async with raw(CHUNKED + part * 2 + b"0\r\n\r\n") as server:
         for _ in range(5):
             async with upstream.stream(target(server.url), CHAT, b"{}", {}, SHORT) as stream:
-                assert set(await anext(aiter(stream.chunks()))) == {ord("x")}
+                assert set(await anext(aiter(chunks(stream)))) == {ord("x")}
         assert server.requests == 5
 
 

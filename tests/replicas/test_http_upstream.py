@@ -2,21 +2,63 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Generator
 from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 import uvloop
 
 from gateway.core.errors import ConnectionLost, ReplicaUnreachable, UpstreamError
 from gateway.core.reasons import Reason
+from gateway.replicas.http1.connection import Connection
 from gateway.replicas.http_upstream import HttpUpstream
 from gateway.replicas.upstream import AttemptTimeouts
 from tests.fakes import scripts
 from tests.fakes.scripted_replica import ScriptedReplica, running
-from tests.replicas.calls import CHAT, SHORT, chat_body, failure, read, target, text_of
+from tests.replicas.calls import CHAT, SHORT, chat_body, chunks, failure, read, target, text_of
+from tests.replicas.raw_server import CHUNKED
+
+
+class Steps:
+    """An awaitable that counts how often its task went on."""
+
+    def __init__(self, waited: Coroutine[Any, Any, bool]) -> None:
+        self._waited = waited
+        self.steps = 0
+
+    def __await__(self) -> Generator[Any, Any, bool]:
+        inner = self._waited.__await__()
+        while True:
+            self.steps += 1
+            try:
+                waits_for = next(inner)
+            except StopIteration as end:
+                return bool(end.value)
+            yield waits_for
+
+
+class Taken(list[bytes]):
+    def take(self, read: bytes) -> bool:
+        self.append(read)
+        return True
+
+
+class FakeTransport:
+    def __init__(self, own: socket.socket) -> None:
+        self._own = own
+
+    def write(self, data: bytes) -> None:
+        pass
+
+    def is_closing(self) -> bool:
+        return False
+
+    def get_extra_info(self, name: str) -> socket.socket:
+        return self._own
 
 
 async def test_bytes_arrive_as_they_were_sent(
@@ -100,7 +142,7 @@ async def test_leaving_mid_stream_closes_the_socket_at_once(
     for _ in range(20):
         replica.next(scripts.hang_after(2))
         async with upstream.stream(target(replica.url), CHAT, b"{}", {}, SHORT) as stream:
-            await anext(aiter(stream.chunks()))
+            await anext(aiter(chunks(stream)))
         left_s = asyncio.get_running_loop().time()
         call = replica.calls[-1]
         await call.gone.wait()
@@ -141,9 +183,73 @@ async def test_what_came_before_a_cut_is_delivered(
     got = []
     async with upstream.stream(target(replica.url), CHAT, b"{}", {}, SHORT) as stream:
         with contextlib.suppress(ConnectionLost):
-            async for chunk in stream.chunks():
+            async for chunk in chunks(stream):
                 got.append(chunk)
     assert text_of(b"".join(got)) == "t0 t1 "
+
+
+async def test_what_comes_is_taken_without_waking_the_task_that_waits(
+    upstream: HttpUpstream, replica: ScriptedReplica
+) -> None:
+    """Steps of the task while 40 pieces come one by one: those before the first, and the end."""
+    replica.next(scripts.slow_slices(scripts.tokens(10), 40, pause_s=0.001))
+    taken = Taken()
+    async with upstream.stream(target(replica.url), CHAT, b"{}", {}, SHORT) as stream:
+        waiting = Steps(stream.relay(taken.take))
+        assert not await waiting
+    assert len(taken) > 20
+    assert waiting.steps <= 5
+    assert text_of(b"".join(taken)).endswith("t9 ")
+
+
+async def test_who_says_no_gets_the_rest_when_it_asks_again(
+    upstream: HttpUpstream, replica: ScriptedReplica
+) -> None:
+    replica.next(scripts.slow_slices(scripts.tokens(10), 100, pause_s=0.001))
+    taken: list[bytes] = []
+
+    def every_third(read: bytes) -> bool:
+        taken.append(read)
+        return len(taken) % 3 != 0
+
+    async with upstream.stream(target(replica.url), CHAT, b"{}", {}, SHORT) as stream:
+        while await stream.relay(every_third):
+            number = len(taken)
+            await asyncio.sleep(0.005)  # what comes meanwhile is held
+            assert len(taken) == number
+    assert text_of(b"".join(taken)) == "".join(f"t{number} " for number in range(10))
+
+
+async def test_nothing_is_given_to_who_has_been_cancelled() -> None:
+    """Its slot may be another's already, and its caller have another answer."""
+    connection, taken = Connection(lambda lost: None), Taken()
+    one, _ = socket.socketpair()
+    connection.connection_made(cast(asyncio.Transport, FakeTransport(one)))
+    asking = asyncio.create_task(connection.ask(b"", b"", asyncio.get_running_loop().time() + 5))
+    await asyncio.sleep(0)
+    connection.data_received(CHUNKED + b"1\r\na\r\n")
+    await asking
+    relaying = asyncio.create_task(connection.relay(taken.take, 5.0))
+    await asyncio.sleep(0)
+    relaying.cancel()
+    connection.data_received(b"1\r\nb\r\n")
+    with pytest.raises(asyncio.CancelledError):
+        await relaying
+    assert taken == [b"a"]
+    assert await connection.read(5.0) == b"b"
+
+
+async def test_fault_of_who_takes_is_not_the_replicas(
+    upstream: HttpUpstream, replica: ScriptedReplica
+) -> None:
+    def faulty(read: bytes) -> bool:
+        raise ValueError("a bug")
+
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
+    replica.next(scripts.tokens(3, ttft_s=0.01))
+    with pytest.raises(ValueError, match="a bug"):
+        async with upstream.stream(target(replica.url), CHAT, b"{}", {}, SHORT) as stream:
+            await stream.relay(faulty)
 
 
 async def test_end_of_connection_is_the_end_of_an_unframed_body(
@@ -198,15 +304,15 @@ async def test_reading_ahead_is_bounded(upstream: HttpUpstream, replica: Scripte
     """Row 45: a consumer that stops reading stops the replica."""
     replica.next(scripts.endless_line(100_000_000))
     async with upstream.stream(target(replica.url), CHAT, b"{}", {}, SHORT) as stream:
-        chunks = aiter(stream.chunks())
-        await anext(chunks)
+        reads = aiter(chunks(stream))
+        await anext(reads)
         call = replica.calls[0]
         last = -1
         while call.sent_bytes != last:  # until the replica is blocked by back-pressure
             last = call.sent_bytes
             await asyncio.sleep(0.05)
         assert call.sent_bytes <= 8_000_000  # mostly the kernel's socket buffers
-        assert max([len(await anext(chunks)) for _ in range(20)]) <= 256 * 1024
+        assert max([len(await anext(reads)) for _ in range(20)]) <= 256 * 1024
 
 
 @pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
@@ -220,13 +326,13 @@ def test_connection_that_ends_while_it_is_held_back_gives_what_it_has(
         async with running(scripts.endless_line(10_000_000)) as replica:
             to = target(replica.url)
             async with upstream.stream(to, CHAT, b"{}", {}, SHORT) as stream:
-                chunks = aiter(stream.chunks())
-                await anext(chunks)
+                reads = aiter(chunks(stream))
+                await anext(reads)
                 while replica.calls[0].sent_bytes < 500_000:
                     await asyncio.sleep(0.01)
                 await upstream.close()
                 with pytest.raises(ConnectionLost):
-                    async for _ in chunks:
+                    async for _ in reads:
                         pass
 
     with asyncio.Runner(loop_factory=loop) as runner:
@@ -270,11 +376,11 @@ async def test_attempt_on_a_forgotten_replica_ends_with_an_error(
     """R6"""
     replica.next(scripts.hang_after(1))
     async with upstream.stream(target(replica.url), CHAT, b"{}", {}, SHORT) as stream:
-        chunks = aiter(stream.chunks())
-        await anext(chunks)
+        reads = aiter(chunks(stream))
+        await anext(reads)
         await upstream.forget(target(replica.url))
         with pytest.raises(ConnectionLost):
-            async for _ in chunks:
+            async for _ in reads:
                 pass
     await replica.calls[0].gone.wait()
 

@@ -22,7 +22,7 @@ from gateway.simulation.engine import EngineConfig
 from gateway.wire import DIALECTS
 from gateway.wire.answers.sse import SseSplitter
 from gateway.wire.dialect import BodyBounds, Rewrite
-from tests.replicas.calls import BOTH, SHORT, either, target
+from tests.replicas.calls import BOTH, SHORT, chunks, either, target
 
 PATH = "/v1/messages"
 DIALECT = DIALECTS[PATH]
@@ -51,7 +51,7 @@ class Subject:
         raw, contents = b"", 0
         sent = DIALECT.upstream_body(body, rewrite)
         async with self.upstream.stream(self.target, PATH, sent, {}, SHORT) as stream:
-            async for chunk in stream.chunks():
+            async for chunk in chunks(stream):
                 raw += chunk
                 for frame in splitter.feed(chunk):
                     facts = reader.facts(frame)

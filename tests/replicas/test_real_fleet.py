@@ -17,7 +17,7 @@ from gateway.replicas.http_upstream import HttpUpstream
 from gateway.replicas.supervised_replica import FleetSinks
 from gateway.snapshot.values import ReplicaValue
 from tests.fakes.llamacpp import serving
-from tests.replicas.calls import CHAT, SHORT, chat_body
+from tests.replicas.calls import CHAT, SHORT, chat_body, chunks
 
 pytestmark = pytest.mark.alone
 
@@ -48,7 +48,7 @@ async def attempt(fleet: Fleet, upstream: HttpUpstream) -> UpstreamError | None:
             async with upstream.stream(
                 replica.target, CHAT, chat_body(max_tokens=4), {}, SHORT
             ) as stream:
-                async for _ in stream.chunks():
+                async for _ in chunks(stream):
                     watch.progress(asyncio.get_running_loop().time())
     except UpstreamError as error:
         return error

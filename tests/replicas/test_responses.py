@@ -22,7 +22,7 @@ from gateway.simulation.engine import EngineConfig
 from gateway.wire.dialect import BodyBounds, FrameFacts, Rewrite, StreamReader
 from gateway.wire.headers import to_replica
 from gateway.wire.responses.dialect import RESPONSES
-from tests.replicas.calls import BOTH, SHORT, either, target
+from tests.replicas.calls import BOTH, SHORT, chunks, either, target
 
 LONG = "the quick brown fox and the lazy dog " * 40
 TOOL = {"type": "function", "name": "weather", "parameters": {"type": "object", "properties": {}}}
@@ -60,7 +60,7 @@ class Subject:
         frames = []
         to = self.target, "/v1/responses", sent, headers, SHORT
         async with self.upstream.stream(*to) as stream:
-            async for chunk in stream.chunks():
+            async for chunk in chunks(stream):
                 frames += splitter.feed(chunk)
         frames += splitter.finish()
         facts = [reader.facts(frame) for frame in frames]

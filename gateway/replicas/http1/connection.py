@@ -1,8 +1,9 @@
 """One socket to a replica: what has been asked, and what has come of the answer?
 
-An asyncio protocol around a strict parser, one exchange at a time. Reading stops while more than
-``MOST_HELD_BYTES`` wait for whoever reads, and goes on when they are taken. One timer per
-connection watches whoever waits; a wait only moves its limit, so that a token costs no timer.
+An asyncio protocol around a strict parser, one exchange at a time. What comes of a body goes to
+whoever takes it in the very read in which it comes, so that a token wakes no task. What is not
+taken is held, and reading stops while more than ``MOST_HELD_BYTES`` are. One timer per connection
+watches whoever waits; a wait, and a read, only moves its limit, so that a token costs no timer.
 
 Bounds: a head of HEADERS fields and HEAD_BYTES, INTERIM interim answers (1xx) before it, and
 HEAD_BYTES of chunk extensions or trailers without any body. Beyond one of them, and where what
@@ -40,6 +41,8 @@ KEPT_FIELDS: Final = frozenset(
 )
 NO_BODY: Final = frozenset({204, 304})
 
+Take = Callable[[bytes], bool]  # False: whoever waits goes on
+
 
 class NotHttp(ValueError):
     """The answer is beyond a bound, or more than one answer came."""
@@ -67,7 +70,8 @@ class Connection(asyncio.Protocol):
         self._silent_bytes = self._held_bytes = 0  # read without any body; waiting to be taken
         self._pieces: list[bytes] = []
         self._waiter: asyncio.Future[None] | None = None
-        self._until_s = self._timer_at_s = 0.0
+        self._take: Take | None = None  # who waits takes what comes
+        self._idle_s = self._until_s = self._timer_at_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self.status = 0
         self.headers: dict[bytes, bytes] = {}  # KEPT_FIELDS; values of a repeated one are joined
@@ -117,7 +121,27 @@ class Connection(asyncio.Protocol):
             if self._error is not None:
                 raise self._error
             await self._news(self._loop.time() + idle_s)
-        return self._take()
+        return self._next_piece()
+
+    async def relay(self, take: Take, idle_s: float) -> bool:
+        """Gives what comes to ``take``, read by read, until it says False: then True, and what
+        comes meanwhile is held for the next ``relay``. False: the clean end of the body. ``take``
+        must not raise. Raises like ``read``."""
+        while True:
+            while self._pieces:
+                if not take(self._next_piece()):
+                    return True
+            if self._stage is Stage.ENDED:
+                return False
+            if self._error is not None:
+                raise self._error
+            self._take, self._idle_s = take, idle_s
+            try:
+                await self._news(self._loop.time() + idle_s)
+                if self._take is None:
+                    return True
+            finally:
+                self._take = None
 
     def abort(self) -> None:
         """Closes the socket at once."""
@@ -131,24 +155,35 @@ class Connection(asyncio.Protocol):
         if self._stage is Stage.IDLE or self._error is not None:
             self.abort()
             return
-        pieces = len(self._pieces)
+        pieces = self._pieces
+        held = len(pieces)
         self._silent_bytes += len(data)
         try:
             self._parser.feed_data(data)
         except (HttpParserError, HttpParserUpgrade) as error:
             self._fail(error)
             return
-        if len(self._pieces) > pieces:
+        if len(pieces) > held:
             self._silent_bytes = 0
-            self._held_bytes += len(data)
-            if self._held_bytes > MOST_HELD_BYTES and not self._is_paused:
-                self._is_paused = True
-                self._transport.pause_reading()
+            take, waiter = self._take, self._waiter
+            if take is None or waiter is None or waiter.done():
+                self._hold(len(data))
+            else:
+                self._until_s = self._loop.time() + self._idle_s
+                if not take(pieces.pop() if len(pieces) == 1 else self._next_piece()):
+                    self._take = None
         elif self._silent_bytes > HEAD_BYTES:
             self._fail(NotHttp("too much of an answer before any of its body"))
             return
-        if self._stage is not Stage.HEAD:
+        if self._stage is Stage.ENDED or (self._stage is Stage.BODY and self._take is None):
             self._wake()
+
+    def _hold(self, size_bytes: int) -> None:
+        """For a later ``read`` or ``relay``: nobody waits, or who did was told to stop waiting."""
+        self._held_bytes += size_bytes
+        if self._held_bytes > MOST_HELD_BYTES and not self._is_paused:
+            self._is_paused = True
+            self._transport.pause_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._stage is Stage.BODY and self._until_close and exc is None:
@@ -203,7 +238,7 @@ class Connection(asyncio.Protocol):
         self._pieces.clear()
         self.headers.clear()
 
-    def _take(self) -> bytes:
+    def _next_piece(self) -> bytes:
         pieces = self._pieces
         if len(pieces) == 1 or self._held_bytes > MOST_HELD_BYTES:
             taken = pieces.pop(0)

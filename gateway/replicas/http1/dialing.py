@@ -110,6 +110,7 @@ def _is_allowed(networks: Sequence[str], address: str) -> bool:
     return is_allowed(ipaddress.ip_address(address.partition("%")[0]), networks)
 
 
+@lru_cache(MOST_NAMES)
 def _is_address(host: str) -> bool:
     try:
         ipaddress.ip_address(host.partition("%")[0])

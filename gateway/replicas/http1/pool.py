@@ -23,24 +23,33 @@ MOST_KEPT = 512
 
 class Pool:
     """The connections to one replica object. ``is_one_shot``: no connection is used twice, whatever
-    the server announces."""
+    the server announces. ``fields``: what every request says."""
 
     def __init__(self, target: ReplicaTarget, dialer: Dialer) -> None:
         self.target = target
         self.origin = Origin.of(target.base_url)
         self.is_one_shot = adapter_of(target.kind).closes_after_stream
+        self.fields = {"host": self.origin.field, "accept-encoding": "identity"}
+        if target.api_key:
+            self.fields["authorization"] = f"Bearer {target.api_key}"
+        if self.is_one_shot:
+            self.fields["connection"] = "close"
         self._dialer = dialer
         self._open: set[Connection] = set()
         self._kept: deque[tuple[Connection, float]] = deque()  # and since when, the oldest first
         self._timer: asyncio.TimerHandle | None = None
 
-    async def connection(self, timeout_s: float) -> Connection:
-        """Give it back, or abort it. Raises OSError or ValueError: nothing was sent."""
+    def kept(self) -> Connection | None:
+        """One that was used before. Give it back, or abort it."""
         while self._kept:
-            kept, _ = self._kept.pop()
-            if kept.is_quiet:
-                return kept
-            kept.abort()
+            connection, _ = self._kept.pop()
+            if connection.is_quiet:
+                return connection
+            connection.abort()
+        return None
+
+    async def dialed(self, timeout_s: float) -> Connection:
+        """A new one. Give it back, or abort it. Raises OSError or ValueError: nothing was sent."""
         made = await self._dialer.dial(self.origin, timeout_s, self._new)
         if not made.is_lost:
             self._open.add(made)

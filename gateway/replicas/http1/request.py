@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 
+MOST_TYPES: Final = 64  # that are remembered
 _NOT_IN_A_FIELD: Final = re.compile(r"[^\t\x20-\x7e\x80-\xff]")
 
 
@@ -23,7 +25,11 @@ def request_head(start: str, fields: Mapping[str, str], body_bytes: int | None) 
 
 def media_type(headers: Mapping[bytes, bytes]) -> str:
     """Without parameters, in lower case; empty where the answer does not say."""
-    said = headers.get(b"content-type", b"")
+    return _media_type(headers.get(b"content-type", b""))
+
+
+@lru_cache(MOST_TYPES)
+def _media_type(said: bytes) -> str:
     return said.partition(b";")[0].strip().decode("latin-1").lower()
 
 

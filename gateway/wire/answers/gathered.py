@@ -29,16 +29,16 @@ class Gathering:
         data = frame.data
         if data is None or not data.startswith(b"{"):
             return None
-        self.hold(data)
+        self.hold(len(data))
         try:
             event: dict[str, Any] = msgspec.json.decode(data)
         except (msgspec.DecodeError, RecursionError):
             raise UpstreamError(Reason.UPSTREAM_ERROR, NOT_AN_OBJECT) from None
         return event
 
-    def hold(self, data: bytes) -> None:
+    def hold(self, size_bytes: int) -> None:
         """Counts what is kept. Raises UpstreamError."""
-        self._size_bytes += len(data)
+        self._size_bytes += size_bytes
         if self._size_bytes > MAX_ANSWER_BYTES:
             message = "The replica's answer is larger than the gateway holds."
             raise UpstreamError(Reason.UPSTREAM_ERROR, message, retryable=False)

@@ -23,11 +23,14 @@ class Merged:
 
     def add(self, piece: dict[str, Any]) -> None:
         """Takes what the piece says; it is not kept."""
+        fields = self._fields
         for name, value in piece.items():
-            if value is not None:
+            if value is None:
+                fields.setdefault(name, None)
+            elif name in fields or isinstance(value, str | dict | list):
                 self._add_field(name, value)
             else:
-                self._fields.setdefault(name, None)
+                fields[name] = value
 
     def value(self) -> dict[str, Any]:
         return {name: _finished(value) for name, value in self._fields.items()}

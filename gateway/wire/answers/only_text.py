@@ -1,23 +1,29 @@
-"""Is this event the same as the last one, but for its text?
+"""Are these events the same as the last one, but for their text?
 
 The events of a stream mostly differ in one string. Once an event has been read in full, the bytes
-before and behind the literal of its text are kept; an event with the same bytes around a legal
-string literal says the same with another text, and needs no reading. That the literal is the text,
-and no like-looking other one, is proven when it is kept: a probe is put in its place and read.
+before and behind the literal of its text are kept, from the first byte of the event to its last; an
+event with the same bytes around a legal string literal says the same with another text, and needs
+neither splitting into lines nor reading. That the literal is the text, and no like-looking other
+one, is proven when it is kept: a probe is put in its place and read.
 
-Invariants: ``text`` answers only for the event after the one that was kept, or after one that it
-answered for, so nothing that accumulates is missed; what it does not know is read as ever.
+Invariants: ``texts`` answers only for events behind the one that was kept, or behind one that it
+answered for, so nothing that accumulates is missed; what it does not know is read as ever. A legal
+literal holds no line end, so what it answers for is one whole event.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
 
+from gateway.wire.dialect import Frame
+
 MOST_TRIES: Final = 8  # per stream, so that events that always differ are not probed for ever
 PROBE: Final = "\u0001 probe \u0001"
+_BEGINNINGS: Final = (b"data:", b"event:")
+_ENDS: Final = (b"\n\n", b"\r\n\r\n")
 _decode_text: Final = msgspec.json.Decoder(str).decode
 _encode: Final = msgspec.json.encode
 
@@ -29,32 +35,47 @@ class OnlyText:
     def __init__(self, text_in: Callable[[bytes], str | None]) -> None:
         self._text_in = text_in
         self._tries = 0
-        self._before = self._behind = b""
+        self._before = self._behind = b""  # of a whole event, with the quotes
 
-    def text(self, data: bytes) -> str | None:
-        """Never empty. None: read it, then ``keep`` it."""
+    def texts(self, events: Sequence[bytes], start: int = 0) -> list[str]:
+        """Of as many ``events`` from ``start`` on as are the last one but for their text; none of
+        them empty. The next event must be read, and then be kept."""
         before, behind = self._before, self._behind
-        if before and data.startswith(before) and data.endswith(behind):
+        texts: list[str] = []
+        if not before:
+            return texts
+        begin, end = len(before) - 1, 1 - len(behind)  # of the literal, with its quotes
+        for event in events[start:] if start else events:
+            if not (event.startswith(before) and event.endswith(behind)):
+                break
             try:
-                return _decode_text(data[len(before) : len(data) - len(behind)]) or None
+                text = _decode_text(event[begin:end])
             except msgspec.DecodeError:
-                pass
-        return None
+                break
+            if not text:
+                break
+            texts.append(text)
+        return texts
 
-    def keep(self, data: bytes, text: str | None) -> None:
-        """``text``: what ``text_in`` found in ``data``."""
+    def keep(self, frame: Frame, text: str | None) -> None:
+        """``text``: what ``text_in`` found in its data."""
         self._before = b""
-        if not text or self._tries >= MOST_TRIES:
+        data = frame.data
+        if not text or data is None or self._tries >= MOST_TRIES:
             return
         self._tries += 1
         written = _encode(text)
         if data.count(written) != 1:
             return
+        head, its, end = frame.raw.rpartition(data)
         start = data.index(written)
         before, behind = data[:start], data[start + len(written) :]
+        is_plain = its and head.startswith(_BEGINNINGS) and end in _ENDS
+        if is_plain and self._is_text(before, behind):
+            self._before, self._behind = head + before + b'"', b'"' + behind + end
+
+    def _is_text(self, before: bytes, behind: bytes) -> bool:
         try:
-            proven = self._text_in(before + _encode(PROBE) + behind) == PROBE
+            return self._text_in(before + _encode(PROBE) + behind) == PROBE
         except ValueError:
-            return
-        if proven:
-            self._before, self._behind = before, behind
+            return False

@@ -29,34 +29,34 @@ _BOM: Final = b"\xef\xbb\xbf"
 
 
 class SseSplitter:
-    """One per upstream stream."""
+    """One per upstream stream. ``pending``: of an event whose end has not come yet."""
 
     def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
         self._max_frame_bytes = max_frame_bytes
-        self._pending = bytearray()
+        self.pending = bytearray()
         self._at_start = True
         self._too_long = False
 
     def feed(self, chunk: bytes) -> list[Frame]:
         """The frames that ``chunk`` completes. Raises UpstreamError once a frame is over the bound,
         after the frames before it have been returned."""
-        if not (self._pending or self._too_long) and len(chunk) <= self._max_frame_bytes:
+        if not (self.pending or self._too_long) and len(chunk) <= self._max_frame_bytes:
             frames = _simple(chunk)
             if frames is not None:
                 self._at_start = False
                 return frames
         self._check()
-        scan = max(0, len(self._pending) - _LONGEST_END)
+        scan = max(0, len(self.pending) - _LONGEST_END)
         text: bytes | bytearray = chunk
-        if self._pending:
-            self._pending += chunk
-            text = self._pending
+        if self.pending:
+            self.pending += chunk
+            text = self.pending
         frames, taken = self._take_complete(text, scan)
         if text is chunk:
-            self._pending += chunk[taken:]
+            self.pending += chunk[taken:]
         else:
-            del self._pending[:taken]
-        self._too_long = self._too_long or len(self._pending) > self._max_frame_bytes
+            del self.pending[:taken]
+        self._too_long = self._too_long or len(self.pending) > self._max_frame_bytes
         if not frames:
             self._check()
         return frames
@@ -64,8 +64,8 @@ class SseSplitter:
     def finish(self) -> list[Frame]:
         """The stream has ended: what is left is the last frame, even without its blank line."""
         self._check()
-        rest = bytes(self._pending)
-        self._pending.clear()
+        rest = bytes(self.pending)
+        self.pending.clear()
         return [self._frame(rest)] if rest else []
 
     def _take_complete(self, text: bytes | bytearray, scan: int) -> tuple[list[Frame], int]:
@@ -122,12 +122,12 @@ def _simple(chunk: bytes) -> list[Frame] | None:
     frame = _single(chunk)
     if frame is not None:
         return [frame]
-    if not chunk.endswith(b"\n\n") or b"\r" in chunk:
+    if not (chunk.startswith(b"data: ") and chunk.endswith(b"\n\n")) or b"\r" in chunk:
         return None
     events = chunk[:-2].split(b"\n\n")
-    for event in events:
-        if not event.startswith(b"data: ") or b"\n" in event:
-            return None
+    others = len(events) - 1
+    if chunk.count(b"\n\ndata: ") != others or chunk.count(b"\n") != 2 * others + 2:
+        return None
     return [Frame(event + b"\n\n", event[6:]) for event in events]
 
 

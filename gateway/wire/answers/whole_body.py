@@ -28,17 +28,17 @@ class WholeBody:
 
     def __init__(self, max_bytes: int = MAX_BODY_BYTES) -> None:
         self._max_bytes = max_bytes
-        self._pieces: list[bytes] = []
+        self.pending: list[bytes] = []
         self._size_bytes = 0
 
     def feed(self, chunk: bytes) -> list[Frame]:
         self._size_bytes += len(chunk)
         if self._size_bytes > self._max_bytes:
             raise AnswerOutgrown(self._max_bytes)
-        self._pieces.append(chunk)
+        self.pending.append(chunk)
         return []
 
     def finish(self) -> list[Frame]:
-        body = b"".join(self._pieces)
-        self._pieces.clear()
+        body = b"".join(self.pending)
+        self.pending.clear()
         return [Frame(body, body)] if body else []

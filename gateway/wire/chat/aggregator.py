@@ -7,22 +7,22 @@ counts, except for what ``merging`` joins.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 
 from gateway.wire.answers.chunks import ReportedUsage
-from gateway.wire.answers.events import decode_json, fitting
+from gateway.wire.answers.events import fitting
 from gateway.wire.answers.gathered import Gathering
 from gateway.wire.answers.merging import Merged
-from gateway.wire.answers.only_text import OnlyText
 from gateway.wire.chat.usage_tally import UsageTally, merged_report
 from gateway.wire.dialect import Frame, ParsedBody
 
 _HEAD: Final = ("id", "created", "model")
 _PLACED: Final = ("choices", "object", "service_tier", "prompt_progress")
+_NOT_AMONG_REST: Final = frozenset((*_HEAD, *_PLACED))
 _TEXTS: Final = frozenset({"content", "reasoning_content", "reasoning", "text"})
 
 FinishChoice = Callable[[dict[str, Any]], dict[str, Any]]
@@ -30,12 +30,11 @@ FinishChoice = Callable[[dict[str, Any]], dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class LoneText:
-    """All that an event adds to its answer."""
+    """Where a text belongs that is all that its event adds to its answer."""
 
     index: int
     in_delta: bool
     name: str
-    text: str
 
 
 class AnswerAggregator:
@@ -48,49 +47,60 @@ class AnswerAggregator:
         self._answer: dict[str, Any] = {}
         self._choices: dict[int, Merged] = {}
         self._gathering = Gathering()
-        self._only_text = OnlyText(_lone_text_in)
         self._lone: LoneText | None = None  # of the last event that was read
         self._texts: list[str] = []  # of the events since, which differ from it in nothing else
 
+    def repeat(self, texts: Sequence[str], size_bytes: int) -> bool:
+        if self._lone is None:
+            return False
+        self._gathering.hold(size_bytes)
+        self._texts += texts
+        return True
+
     def feed(self, frame: Frame) -> None:
-        data = frame.data or b""
-        if (text := self._only_text.text(data)) is not None:
-            self._gathering.hold(data)
-            self._texts.append(text)
-            return
-        self._add_texts()
+        if self._texts:
+            self._add_texts()
         chunk = self._gathering.event(frame)
         self._lone = _lone_text(chunk) if chunk is not None else None
-        self._only_text.keep(data, self._lone.text if self._lone else None)
         if chunk is not None:
             self._add(chunk)
 
     def _add(self, chunk: dict[str, Any]) -> None:
-        self._answer.update({name: value for name, value in chunk.items() if value is not None})
+        answer, finishes = self._answer, False
+        for name, value in chunk.items():
+            if value is not None:
+                answer[name] = value
         choices = chunk.get("choices")
         choices = choices if isinstance(choices, list) else []
-        pieces = [choice for choice in choices if isinstance(choice, dict)]
-        for piece in pieces:
-            self._merged(piece.get("index")).add(piece)
-        finishes = any(piece.get("finish_reason") for piece in pieces)
-        reported = fitting(chunk.get("usage"), ReportedUsage)
-        if reported is not None and (finishes or not choices):
+        for piece in choices:
+            if isinstance(piece, dict):
+                self._merged(piece.get("index")).add(piece)
+                finishes = finishes or bool(piece.get("finish_reason"))
+        usage = chunk.get("usage")
+        if usage is None or (choices and not finishes):
+            return
+        if (reported := fitting(usage, ReportedUsage)) is not None:
             self._tally.add(reported.as_usage(), in_finish=finishes)
 
     def _add_texts(self) -> None:
-        if self._texts and self._lone is not None:
+        if self._lone is not None:
             piece: dict[str, Any] = {self._lone.name: "".join(self._texts)}
             self._merged(self._lone.index).add({"delta": piece} if self._lone.in_delta else piece)
             self._texts.clear()
 
     def _merged(self, index: Any) -> Merged:
-        return self._choices.setdefault(index if type(index) is int else 0, Merged())
+        index = index if type(index) is int else 0
+        merged = self._choices.get(index)
+        if merged is None:
+            merged = self._choices[index] = Merged()
+        return merged
 
     def result(self, *, service_tier: str | None = None) -> bytes:
-        self._add_texts()
-        answer, placed = self._answer, (*_HEAD, *_PLACED)
+        if self._texts:
+            self._add_texts()
+        answer = self._answer
         head = {name: answer[name] for name in _HEAD if name in answer}
-        rest = {name: value for name, value in answer.items() if name not in placed}
+        rest = {name: value for name, value in answer.items() if name not in _NOT_AMONG_REST}
         total = self._tally.total()
         if total is not None and self._tally.is_summed:
             rest["usage"] = merged_report(rest["usage"], total)
@@ -111,7 +121,10 @@ def _lone_text(event: dict[str, Any]) -> LoneText | None:
     choices = event.get("choices")
     if event.get("usage") is not None or not isinstance(choices, list) or len(choices) != 1:
         return None
-    choice = _without_nulls(choices[0])
+    choice = choices[0]
+    if not isinstance(choice, dict) or choice.get("finish_reason") is not None:
+        return None
+    choice = _without_nulls(choice)
     index, delta = choice.pop("index", 0), choice.pop("delta", None)
     if delta is not None:
         said = {} if choice else _without_nulls(delta)
@@ -121,7 +134,7 @@ def _lone_text(event: dict[str, Any]) -> LoneText | None:
     name, text = next(iter(said.items()), ("", None))
     if len(said) != 1 or name not in _TEXTS or not isinstance(text, str) or type(index) is not int:
         return None
-    return LoneText(index, delta is not None, name, text)
+    return LoneText(index, delta is not None, name)
 
 
 def _without_nulls(value: Any) -> dict[str, Any]:
@@ -129,8 +142,3 @@ def _without_nulls(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         return {}
     return {name: inner for name, inner in value.items() if inner is not None}
-
-
-def _lone_text_in(data: bytes) -> str | None:
-    lone = _lone_text(decode_json(data))
-    return lone.text if lone else None

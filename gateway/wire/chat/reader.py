@@ -19,7 +19,7 @@ the end. An event that is ``null`` (llama.cpp, before the choices of several pro
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -27,7 +27,7 @@ import msgspec
 from gateway.core.dispatch.effects import Usage
 from gateway.core.errors import UpstreamError
 from gateway.core.reasons import Reason
-from gateway.wire.answers.chunks import Choice, Chunk, decode_chunk
+from gateway.wire.answers.chunks import Choice, Chunk, Delta, decode_chunk
 from gateway.wire.answers.events import NOT_AN_OBJECT, Garbled, decode_json, says
 from gateway.wire.answers.hidden_errors import error_in, error_without_data
 from gateway.wire.answers.only_text import OnlyText
@@ -54,28 +54,29 @@ class OpenAiStreamReader:
         self._finished: set[int] = set()
         self._only_text = OnlyText(lambda data: _lone_text(decode_chunk(data)))
         self._last_index = 0  # of the last choice that was read
-        self._last_is_reasoning = False
         self._is_done = False
-        self._tokens = 0
+        self.tokens = 0
         self.usage: Usage | None = None
         self.finish_reason: str | None = None
-
-    @property
-    def tokens(self) -> int:
-        return self._tokens
 
     def is_complete(self, *, needs_done: bool = True) -> bool:
         return len(self._finished) >= self._choices and (self._is_done or not needs_done)
 
+    def repeats(self, events: Sequence[bytes], start: int = 0) -> Sequence[str]:
+        """The last event that was read had one choice, content, and nothing else."""
+        texts = () if self._is_done else self._only_text.texts(events, start)
+        if texts and self._last_index not in self._reported:
+            self._counts[self._last_index] += len(texts)
+            self.tokens += len(texts)
+        return texts
+
     def facts(self, frame: Frame) -> FrameFacts:
         if self._is_done:
-            return FrameFacts(b"", tokens=self._tokens)
+            return FrameFacts(b"", tokens=self.tokens)
         data = frame.data
         if data is None or frame.event == "error":
             error = _error_event(frame) if frame.event == "error" else error_without_data(frame)
-            return self._error(error) if error else FrameFacts(frame.raw, tokens=self._tokens)
-        if self._only_text.text(data) is not None:
-            return self._same_but_text(frame)
+            return self._error(error) if error else FrameFacts(frame.raw, tokens=self.tokens)
         if not data.startswith(b"{") and (facts := self._not_an_object(frame, data.strip())):
             return facts
         try:
@@ -83,30 +84,19 @@ class OpenAiStreamReader:
             error = error_in(chunk, data)
         except Garbled:
             return self._error(UpstreamError(Reason.UPSTREAM_ERROR, NOT_AN_OBJECT))
-        self._only_text.keep(data, _lone_text(chunk))
-        return self._error(error) if error else self._chunk(frame, chunk)
+        if error is not None:
+            return self._error(error)
+        self._only_text.keep(frame, _lone_text(chunk))
+        return self._chunk(frame, chunk)
 
     def _not_an_object(self, frame: Frame, data: bytes) -> FrameFacts | None:
         if data == b"[DONE]":
             return self._done(frame)
         if not data:
-            return FrameFacts(frame.raw, tokens=self._tokens)
+            return FrameFacts(frame.raw, tokens=self.tokens)
         if data == b"null":
-            return FrameFacts(b"", tokens=self._tokens, gateway_only=True)
+            return FrameFacts(b"", tokens=self.tokens, gateway_only=True)
         return None
-
-    def _same_but_text(self, frame: Frame) -> FrameFacts:
-        """As the last event that was read, which had one choice, content, and nothing else."""
-        index = self._last_index
-        if index not in self._reported:
-            self._counts[index] += 1
-            self._tokens += 1
-        return FrameFacts(
-            frame.raw,
-            has_content=True,
-            is_reasoning_only=self._last_is_reasoning,
-            tokens=self._tokens,
-        )
 
     def _done(self, frame: Frame) -> FrameFacts:
         self._is_done = True
@@ -114,10 +104,10 @@ class OpenAiStreamReader:
             message = "The replica ended its stream before every choice had finished."
             return self._error(UpstreamError(Reason.UPSTREAM_INCOMPLETE, message))
         relay = self._usage_of_all() + frame.raw
-        return FrameFacts(relay, is_done=True, tokens=self._tokens)
+        return FrameFacts(relay, is_done=True, tokens=self.tokens)
 
     def _error(self, error: UpstreamError) -> FrameFacts:
-        return FrameFacts(b"", error=error, tokens=self._tokens)
+        return FrameFacts(b"", error=error, tokens=self.tokens)
 
     def _chunk(self, frame: Frame, chunk: Chunk) -> FrameFacts:
         if not chunk.choices:
@@ -133,16 +123,15 @@ class OpenAiStreamReader:
             if choice.finish_reason:
                 finish_reason = self.finish_reason = choice.finish_reason
                 self._finished.add(choice.index)
-        self._last_is_reasoning = has_content and not is_visible
         progress = not (has_content or finish_reason) and says(chunk.prompt_progress)
         hidden = progress and not self._wants_progress
         return FrameFacts(
             relay=b"" if hidden else self._relay(frame, chunk, finishes=finish_reason is not None),
             has_content=has_content,
-            is_reasoning_only=self._last_is_reasoning,
+            is_reasoning_only=has_content and not is_visible,
             finish_reason=finish_reason,
             usage=self._final_usage(chunk, in_finish=True) if finish_reason else None,
-            tokens=self._tokens,
+            tokens=self.tokens,
             gateway_only=hidden,
             progress_only=progress,
         )
@@ -157,7 +146,7 @@ class OpenAiStreamReader:
         return FrameFacts(
             relay=b"" if hidden else frame.raw,
             usage=self._final_usage(chunk, in_finish=False),
-            tokens=self._tokens,
+            tokens=self.tokens,
             gateway_only=hidden,
             progress_only=progress,
         )
@@ -190,7 +179,7 @@ class OpenAiStreamReader:
         total = self._tally.total()
         if total is None or len(self._finished) < self._choices:
             return None
-        self.usage, self._tokens = total, total.output_tokens
+        self.usage, self.tokens = total, total.output_tokens
         return total
 
     def _count(self, index: int, events: int, chunk: Chunk) -> None:
@@ -204,7 +193,7 @@ class OpenAiStreamReader:
         else:
             new = old + events
         self._counts[index] = new
-        self._tokens += new - old
+        self.tokens += new - old
 
 
 def _content(choice: Choice) -> tuple[bool, bool]:
@@ -213,8 +202,13 @@ def _content(choice: Choice) -> tuple[bool, bool]:
     if delta is None:
         return bool(choice.text), False
     thought = bool(delta.reasoning_content or delta.reasoning)
-    shown = bool(delta.content or delta.refusal)
-    return shown or any(map(says, (delta.tool_calls, delta.function_call, delta.audio))), thought
+    return bool(delta.content or delta.refusal) or _says_more(delta), thought
+
+
+def _says_more(delta: Delta) -> bool:
+    """Than text."""
+    more = delta.tool_calls, delta.function_call, delta.audio
+    return any(more) and any(map(says, more))
 
 
 def _lone_text(chunk: Chunk) -> str | None:
@@ -222,13 +216,12 @@ def _lone_text(chunk: Chunk) -> str | None:
     if chunk.choices is None or len(chunk.choices) != 1 or chunk.object == "error":
         return None
     choice = chunk.choices[0]
-    told = chunk.usage, chunk.timings, choice.finish_reason
-    if any(told) or says(chunk.error) or says(chunk.prompt_progress):
+    if chunk.usage or chunk.timings or choice.finish_reason or says(chunk.prompt_progress):
         return None
     delta = choice.delta
     if delta is None:
         return choice.text
-    if any(map(says, (delta.tool_calls, delta.function_call, delta.audio))):
+    if _says_more(delta):
         return None
     said = (delta.content, delta.reasoning_content, delta.reasoning, delta.refusal)
     texts = [text for text in said if text]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gateway.wire.dialect import Frame
 
 
@@ -10,6 +12,9 @@ class EmbeddingsAggregator:
 
     def __init__(self) -> None:
         self._answer = b""
+
+    def repeat(self, texts: Sequence[str], size_bytes: int) -> bool:
+        return False
 
     def feed(self, frame: Frame) -> None:
         self._answer = frame.raw

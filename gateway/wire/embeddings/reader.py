@@ -7,6 +7,7 @@ that it costs.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -44,6 +45,9 @@ class EmbeddingsReader:
 
     def is_complete(self, *, needs_done: bool = True) -> bool:
         return self._is_done
+
+    def repeats(self, events: Sequence[bytes], start: int = 0) -> Sequence[str]:
+        return ()
 
     def facts(self, frame: Frame) -> FrameFacts:
         try:

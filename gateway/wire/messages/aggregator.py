@@ -7,6 +7,7 @@ far as they go when the answer was cut by ``max_tokens``, as the public SDKs do.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -35,6 +36,9 @@ class MessageAggregator:
         self._usage: dict[str, Any] = {"input_tokens": 0, "output_tokens": 0}
         self._blocks: dict[int, Merged] = {}
         self._gathering = Gathering()
+
+    def repeat(self, texts: Sequence[str], size_bytes: int) -> bool:
+        return False
 
     def feed(self, frame: Frame) -> None:
         event = self._gathering.event(frame)

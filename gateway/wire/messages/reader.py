@@ -13,6 +13,7 @@ All bytes are relayed as they came: nothing in such a stream is asked for by the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from gateway.core.dispatch.effects import Usage
@@ -20,6 +21,7 @@ from gateway.core.errors import UpstreamError
 from gateway.core.reasons import Reason
 from gateway.wire.answers.events import NOT_AN_OBJECT, Garbled, says
 from gateway.wire.answers.hidden_errors import error_without_data
+from gateway.wire.answers.only_text import OnlyText
 from gateway.wire.dialect import Frame, FrameFacts
 from gateway.wire.messages.events import ContentBlock, Delta, Event, ReportedUsage, decode_event
 from gateway.wire.messages.hidden_errors import error_in
@@ -33,23 +35,26 @@ class MessagesStreamReader:
     def __init__(self) -> None:
         self._reported = ReportedUsage()
         self._is_done = False
-        self._tokens = 0
+        self._only_text = OnlyText(lambda data: _lone_text(decode_event(data)))
+        self.tokens = 0
         self.usage: Usage | None = None
         self.finish_reason: str | None = None
-
-    @property
-    def tokens(self) -> int:
-        return self._tokens
 
     def is_complete(self, *, needs_done: bool = True) -> bool:
         return self.finish_reason is not None and (self._is_done or not needs_done)
 
+    def repeats(self, events: Sequence[bytes], start: int = 0) -> Sequence[str]:
+        """The last event that was read was a delta of one text."""
+        texts = () if self._is_done else self._only_text.texts(events, start)
+        self.tokens += len(texts)
+        return texts
+
     def facts(self, frame: Frame) -> FrameFacts:
         if self._is_done:
-            return FrameFacts(b"", tokens=self._tokens)
+            return FrameFacts(b"", tokens=self.tokens)
         if frame.data is None or not frame.data.strip():
             error = error_without_data(frame)
-            return self._error(error) if error else FrameFacts(frame.raw, tokens=self._tokens)
+            return self._error(error) if error else FrameFacts(frame.raw, tokens=self.tokens)
         try:
             event = decode_event(frame.data)
         except Garbled:
@@ -57,6 +62,7 @@ class MessagesStreamReader:
         kind = event.type or frame.event
         if kind == "error" or frame.event == "error" or says(event.error):
             return self._error(error_in(frame.data))
+        self._only_text.keep(frame, _lone_text(event))
         return self._event(frame, kind, event)
 
     def _event(self, frame: Frame, kind: str | None, event: Event) -> FrameFacts:
@@ -72,16 +78,16 @@ class MessagesStreamReader:
                 return self._message_delta(frame, event)
             case "message_stop":
                 return self._stopped(frame)
-        return FrameFacts(frame.raw, tokens=self._tokens, acknowledges=kind == "ping")
+        return FrameFacts(frame.raw, tokens=self.tokens, acknowledges=kind == "ping")
 
     def _content(self, frame: Frame, shown: bool, thought: bool) -> FrameFacts:
         has_content = shown or thought
-        self._tokens += has_content
+        self.tokens += has_content
         return FrameFacts(
             frame.raw,
             has_content=has_content,
             is_reasoning_only=thought and not shown,
-            tokens=self._tokens,
+            tokens=self.tokens,
         )
 
     def _message_delta(self, frame: Frame, event: Event) -> FrameFacts:
@@ -92,18 +98,27 @@ class MessagesStreamReader:
         usage = None
         if self.finish_reason is not None and event.usage is not None:
             usage = self.usage = self._reported.as_usage()
-            self._tokens = usage.output_tokens
-        return FrameFacts(frame.raw, finish_reason=reason, usage=usage, tokens=self._tokens)
+            self.tokens = usage.output_tokens
+        return FrameFacts(frame.raw, finish_reason=reason, usage=usage, tokens=self.tokens)
 
     def _stopped(self, frame: Frame) -> FrameFacts:
         self._is_done = True
         if self.finish_reason is None:
             message = "The replica ended its message without a reason."
             return self._error(UpstreamError(Reason.UPSTREAM_INCOMPLETE, message))
-        return FrameFacts(frame.raw, is_done=True, tokens=self._tokens)
+        return FrameFacts(frame.raw, is_done=True, tokens=self.tokens)
 
     def _error(self, error: UpstreamError) -> FrameFacts:
-        return FrameFacts(b"", error=error, tokens=self._tokens)
+        return FrameFacts(b"", error=error, tokens=self.tokens)
+
+
+def _lone_text(event: Event) -> str | None:
+    """Of a delta that says nothing else."""
+    delta = event.delta
+    if event.type != "content_block_delta" or delta is None:
+        return None
+    texts = [text for text in (delta.text, delta.thinking, delta.partial_json) if text]
+    return texts[0] if len(texts) == 1 else None
 
 
 def _said_by_delta(delta: Delta | None) -> tuple[bool, bool]:

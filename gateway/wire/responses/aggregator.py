@@ -4,6 +4,7 @@ the whole response.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -30,6 +31,9 @@ class ResponseAggregator:
 
     def __init__(self) -> None:
         self._response = b""
+
+    def repeat(self, texts: Sequence[str], size_bytes: int) -> bool:
+        return False
 
     def feed(self, frame: Frame) -> None:
         data = frame.data

@@ -16,6 +16,7 @@ written in: the number that follows, the item that was added last, its only part
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -51,20 +52,19 @@ class ResponsesStreamReader:
     """Implements StreamReader."""
 
     def __init__(self) -> None:
-        self._tokens = 0
+        self.tokens = 0
         self._next_event = 0
         self._items = 0  # that were added
         self._is_done = False
         self.usage: Usage | None = None
         self.finish_reason: str | None = None
 
-    @property
-    def tokens(self) -> int:
-        return self._tokens
-
     def is_complete(self, *, needs_done: bool = True) -> bool:
         """The last event is the end marker, and every server sends it."""
         return self._is_done
+
+    def repeats(self, events: Sequence[bytes], start: int = 0) -> Sequence[str]:
+        return ()
 
     def facts(self, frame: Frame) -> FrameFacts:
         if self._is_done:
@@ -96,7 +96,7 @@ class ResponsesStreamReader:
             raw,
             has_content=has_content,
             is_reasoning_only=has_content and kind.startswith(_THOUGHT),
-            tokens=self._tokens,
+            tokens=self.tokens,
             acknowledges=kind in _ACKNOWLEDGED,
             next_event=self._next_event,
         )
@@ -119,25 +119,25 @@ class ResponsesStreamReader:
         self.finish_reason = "stop" if kind == "response.completed" else _why(response)
         if response.usage is not None:
             self.usage = response.usage.as_usage()
-            self._tokens = self.usage.output_tokens
+            self.tokens = self.usage.output_tokens
         return FrameFacts(
             raw,
             finish_reason=self.finish_reason,
             usage=self.usage,
             is_done=True,
-            tokens=self._tokens,
+            tokens=self.tokens,
             next_event=self._next_event,
         )
 
     def _count(self, event: Event, has_content: bool) -> None:
         running = event.timings.predicted_n if event.timings is not None else None
         if running is not None:
-            self._tokens = max(self._tokens, running)
+            self.tokens = max(self.tokens, running)
         else:
-            self._tokens += has_content
+            self.tokens += has_content
 
     def _relayed(self, raw: bytes) -> FrameFacts:
-        return FrameFacts(raw, tokens=self._tokens, next_event=self._next_event)
+        return FrameFacts(raw, tokens=self.tokens, next_event=self._next_event)
 
     def _incomplete(self) -> FrameFacts:
         message = "The replica ended its stream before the response had ended."
@@ -147,7 +147,7 @@ class ResponsesStreamReader:
         return self._error(UpstreamError(Reason.UPSTREAM_ERROR, message))
 
     def _error(self, error: UpstreamError) -> FrameFacts:
-        return FrameFacts(b"", error=error, tokens=self._tokens, next_event=self._next_event)
+        return FrameFacts(b"", error=error, tokens=self.tokens, next_event=self._next_event)
 
 
 def _failure(frame: Frame, event: Event) -> UpstreamError | None:

@@ -51,6 +51,24 @@ def test_any_cut_relays_the_same_bytes(in_house: Any) -> None:
     in_house(scenario)
 
 
+@pytest.mark.parametrize("every", [1, 2, 3])
+def test_caller_that_must_be_waited_for_now_and_then_gets_the_same_bytes(
+    in_house: Any, every: int
+) -> None:
+    """All but the head, the first content and the end are written in the read in which they come,
+    where the caller has room."""
+
+    async def scenario(house: House) -> None:
+        house.scripted.default = scripts.tokens(40, gap_s=0.01)
+        answer = await house.call(chat(stream=True), full_every=every)
+        assert answer.text == "".join(f"t{number} " for number in range(40))
+        assert answer.done
+        assert house.records[0].completion_tokens == 40
+        assert answer.at_once == (0 if every == 1 else pytest.approx(40 * (1 - 1 / every), abs=2))
+
+    in_house(scenario)
+
+
 def test_unknown_request_fields_reach_the_replica(in_house: Any) -> None:
     """G11, S21: what is refused never does"""
 

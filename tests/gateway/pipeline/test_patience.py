@@ -20,7 +20,8 @@ async def test_content_between_the_deadline_and_the_cancellation_blames_nobody()
         return CallError(Reason.STREAM_STALLED if content else Reason.DEADLINE)
 
     async def block() -> None:
-        async with Patience(clock, clock.monotonic() + 0.01, which):
+        until_s = clock.monotonic() + 0.01
+        with Patience(clock.monotonic, lambda: until_s, which):
             try:
                 await asyncio.Event().wait()
             finally:

@@ -52,6 +52,10 @@ TOPS: list[dict[str, Any]] = [
 ]
 
 
+def framed(data: bytes, head: bytes = b"data: ", end: bytes = b"\n\n") -> Frame:
+    return Frame(head + data + end, data)
+
+
 def event(rng: random.Random, top: dict[str, Any], choice: dict[str, Any]) -> bytes:
     """With some text in each place of the shape."""
     shape = msgspec.json.encode({**top, "choices": [choice] * rng.choice((1, 1, 1, 1, 2))})
@@ -76,12 +80,21 @@ def stream(rng: random.Random) -> list[bytes]:
 def told(
     dialect: OpenAiDialect, events: list[bytes]
 ) -> tuple[list[tuple[FrameFacts, str]], bytes | None]:
-    """Facts up to the first error, and the answer of what came before it."""
+    """Facts up to the first error, and the answer of what came before it. Of an event that repeats
+    the last one they are what that one's were, with one token more."""
     parsed = dialect.parse(msgspec.json.encode(ASKED[dialect.endpoint]), BodyBounds())
     reader, aggregator = dialect.reader(parsed, Rewrite("m")), dialect.aggregator(parsed)
-    all_facts = []
+    all_facts: list[tuple[FrameFacts, str]] = []
     for data in events:
-        frame = Frame(b"data: %b\n\n" % data, data)
+        frame = framed(data)
+        if texts := reader.repeats((frame.raw,)):
+            last = all_facts[-1][0]
+            assert last.has_content
+            again = msgspec.structs.replace(last, relay=frame.raw, tokens=reader.tokens)
+            all_facts.append((again, ""))
+            if not aggregator.repeat(texts, len(frame.raw)):
+                aggregator.feed(frame)
+            continue
         facts = reader.facts(frame)
         wrong = f"{facts.error!r} {facts.error.message}" if facts.error else ""
         all_facts.append((msgspec.structs.replace(facts, error=None), wrong))
@@ -119,16 +132,54 @@ def test_long_answer_is_hardly_read() -> None:
         return found
 
     only = only_text.OnlyText(text_in)
-    only.keep(b'{"text":"a"}', "a")
-    texts = [only.text(b'{"text":"t%d"}' % number) for number in range(1_000)]
+    only.keep(framed(b'{"text":"a"}'), "a")
+    texts = only.texts([framed(b'{"text":"t%d"}' % number).raw for number in range(1_000)])
     assert texts == [f"t{number}" for number in range(1_000)]
     assert len(read) == 1
 
 
 def test_like_looking_text_is_not_taken_for_the_text() -> None:
     only = only_text.OnlyText(lambda data: msgspec.json.decode(data)["text"])
-    only.keep(b'{"text" : "\\u0061","echo":"a"}', "a")
-    assert only.text(b'{"text" : "\\u0061","echo":"b"}') is None
+    only.keep(framed(b'{"text" : "\\u0061","echo":"a"}'), "a")
+    assert only.texts([framed(b'{"text" : "\\u0061","echo":"b"}').raw]) == []
+
+
+TEXT_IN_EVENT = b'{"text":"a"}'
+NO_REPETITION = {
+    "another event behind it": b'data: {"text":"b"}\n\ndata: {"text":"c"}\n\n',
+    "only its beginning": b'data: {"text":"b',
+    "without its end": b'data: {"text":"b"}\n',
+    "another line before": b'id: 1\ndata: {"text":"b"}\n\n',
+    "a line end in the text": b'data: {"text":"b\n"}\n\n',
+    "a line end behind the text": b'data: {"text":"b"\n}\n\n',
+    "no text": b'data: {"text":""}\n\n',
+    "no literal": b'data: {"text":"}\n\n',
+    "two literals": b'data: {"text":"a","b":"c"}\n\n',
+    "wrong UTF-8": b'data: {"text":"\xff"}\n\n',
+}
+
+
+@pytest.mark.parametrize("name", NO_REPETITION)
+def test_what_is_not_one_whole_event_with_another_text_is_read(name: str) -> None:
+    only = only_text.OnlyText(lambda data: msgspec.json.decode(data)["text"])
+    only.keep(framed(TEXT_IN_EVENT), "a")
+    assert only.texts([framed(b'{"text":"b"}').raw, NO_REPETITION[name]]) == ["b"]
+
+
+@pytest.mark.parametrize("end", [b"\n\n", b"\r\n\r\n"])
+@pytest.mark.parametrize("head", [b"data: ", b"data:", b"event: said\ndata: "])
+def test_every_plain_form_of_an_event_is_known_again(head: bytes, end: bytes) -> None:
+    only = only_text.OnlyText(lambda data: msgspec.json.decode(data)["text"])
+    only.keep(framed(TEXT_IN_EVENT, head, end), "a")
+    assert only.texts([framed(b'{"text":"b"}', head, end).raw]) == ["b"]
+
+
+@pytest.mark.parametrize("head", [b"\xef\xbb\xbfdata: ", b"\ndata: ", b": hi\ndata: "])
+def test_odd_form_of_an_event_is_always_read(head: bytes) -> None:
+    """The mark of a byte order counts only at the very beginning."""
+    only = only_text.OnlyText(lambda data: msgspec.json.decode(data)["text"])
+    only.keep(framed(TEXT_IN_EVENT, head), "a")
+    assert only.texts([framed(b'{"text":"b"}', head).raw]) == []
 
 
 def test_events_that_always_differ_are_not_probed_for_ever() -> None:
@@ -140,6 +191,6 @@ def test_events_that_always_differ_are_not_probed_for_ever() -> None:
 
     only = only_text.OnlyText(text_in)
     for number in range(100):
-        only.keep(b'{"n":%d,"text":"a"}' % number, "a")
-        assert only.text(b'{"n":%d,"text":"a"}' % (number + 1)) is None
+        only.keep(framed(b'{"n":%d,"text":"a"}' % number), "a")
+        assert only.texts([framed(b'{"n":%d,"text":"a"}' % (number + 1)).raw]) == []
     assert len(probes) == only_text.MOST_TRIES

@@ -101,6 +101,34 @@ def test_stream_byte_by_byte_reads_the_same() -> None:
     assert reader.finish_reason == "end_turn"
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        [delta(text="x"), delta(text="yz"), delta(text='"\n')],
+        [delta("thinking_delta", thinking="x"), delta("thinking_delta", thinking="y")],
+        [delta("input_json_delta", partial_json=text) for text in ('{"a', '":', "1}")],
+    ],
+    ids=["text", "thinking", "tool input"],
+)
+def test_deltas_that_differ_in_their_text_alone_are_read_once(said: list[bytes]) -> None:
+    """The meter and the end are those of a stream of which all is read."""
+    raw = [started(), block(), *said, *said, delta(text=""), closed(), *said, ended(), STOP]
+    short, full = (MESSAGES.reader(parsed(), Rewrite("m")) for _ in range(2))
+    repeated = 0
+    for event_bytes in raw:
+        (frame,) = frames(event_bytes)
+        facts = full.facts(frame)
+        if short.repeats((event_bytes,)):
+            repeated += 1
+            assert facts.has_content
+            assert facts.relay == event_bytes
+        else:
+            assert short.facts(frame) == facts
+        assert short.tokens == full.tokens
+    assert repeated == 3 * len(said) - 2
+    assert short.is_complete()
+
+
 def test_input_of_the_gateway_is_the_whole_prompt() -> None:
     """input_tokens excludes what was cached; what was written into a cache was computed."""
     (*_, last) = read(
