@@ -67,6 +67,9 @@ def main() -> None:
     ):
         found = SseSplitter().feed(as_frame(event))[0]
         report(f"facts of a content event, {name}", cost_us(partial(reader.facts, found)), unit)
+    again = CHAT.reader(parsed, Rewrite("m"))
+    again.facts(frame)
+    report("an event that repeats the last one", cost_us(lambda: again.repeats((raw,))), unit)
     aggregator = CHAT.aggregator(parsed)
     report("aggregate a content event", cost_us(lambda: aggregator.feed(frame)), unit)
     for messages, size in ((2, 200), (40, 1_000), (1, 1_000_000), (10_000, 60)):

@@ -122,13 +122,14 @@ class Attempt:
         )
 
     async def run(self, upstream: Upstream) -> None:
-        """Returns when the answer is complete; its tail stays in the delivery."""
-        with self._patience:
-            try:
+        """Returns when the answer is complete, however its connection ends then; its tail stays in
+        the delivery."""
+        try:
+            with self._patience:
                 await self._read(upstream)
-            except CallError:
-                if not self._complete:
-                    raise
+        except CallError:
+            if not self._complete:
+                raise
 
     async def _read(self, upstream: Upstream) -> None:
         exchange = self.exchange

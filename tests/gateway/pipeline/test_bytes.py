@@ -69,6 +69,24 @@ def test_caller_that_must_be_waited_for_now_and_then_gets_the_same_bytes(
     in_house(scenario)
 
 
+@pytest.mark.parametrize("stream", [True, False])
+def test_answer_is_complete_though_its_body_does_not_end(in_house: Any, stream: bool) -> None:
+    """The connection is given up a moment after the end marker, the answer is not."""
+
+    async def scenario(house: House) -> None:
+        house.scripted.default = Script((*scripts.tokens(3).steps, scripts.Hang()))
+        answer = await house.call(chat(stream=stream))
+        assert answer.status == 200
+        assert answer.done or not stream
+        [record] = house.records
+        assert (record.outcome, record.completion_tokens) == ("completed", 3)
+        assert record.duration_s < 0.5
+        assert house.scripted.attempts[0].closed_early
+        assert house.leftovers == {}
+
+    in_house(scenario)
+
+
 def test_unknown_request_fields_reach_the_replica(in_house: Any) -> None:
     """G11, S21: what is refused never does"""
 
