@@ -11,6 +11,7 @@ import hmac
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 
 from gateway.core.bad_keys import BadKeys
 from gateway.core.clock import Clock
@@ -56,7 +57,7 @@ class Authenticator:
         self._credentials = credentials
         self._clock = clock
         self._bad_keys = BadKeys()
-        self._principals: dict[str, Principal] = {}
+        self._principals: dict[bytes, Principal] = {}  # by a hash of the secret
 
     def principal(
         self, headers: Mapping[str, str], snapshot: Snapshot, *, scope: str, peer: str
@@ -71,28 +72,33 @@ class Authenticator:
         secret = presented_secret(headers)
         if secret.startswith(PREFIX):
             return self._from_token(secret, snapshot)
+        fingerprint = sha256(secret.encode()).digest()
+        known = self._principals.get(fingerprint)
+        if (
+            known is not None
+            and _unchanged(known, snapshot)
+            and known.key.live_at(self._clock.wall())
+        ):
+            return known
         key = self._known_key(secret, snapshot)
         if key is None:
             raise self._wrong_key(peer) if secret else Rejected(Reason.INVALID_API_KEY)
         if not self._live(key):
             raise Rejected(Reason.INVALID_API_KEY)
-        return self._of_key(key, _tenant(key, snapshot))
+        found = self._principals[fingerprint] = self._of_key(key, _tenant(key, snapshot))
+        return found
 
     def _of_key(self, key: KeyValue, tenant: TenantValue) -> Principal:
         """Made once per configuration."""
-        known = self._principals.get(key.key_id)
-        if known is not None and known.key is key and known.tenant is tenant:
-            return known
         if len(self._principals) >= MOST_PRINCIPALS:
             self._principals.clear()
         highest = tenant.highest_class
-        found = self._principals[key.key_id] = Principal(
+        return Principal(
             tenant,
             key,
             key.highest_class.clamped_to(highest),
             key.default_class.clamped_to(key.highest_class).clamped_to(highest),
         )
-        return found
 
     def _known_key(self, secret: str, snapshot: Snapshot) -> KeyValue | None:
         key_id = key_format.parse(secret)
@@ -144,6 +150,12 @@ def presented_secret(headers: Mapping[str, str]) -> str:
     if scheme.lower() == "bearer" and credential:
         return credential.strip()
     return headers.get("x-api-key", "").strip()
+
+
+def _unchanged(known: Principal, snapshot: Snapshot) -> bool:
+    """Key and tenant are the very objects of this configuration."""
+    key, tenant = known.key, known.tenant
+    return snapshot.keys.get(key.key_id) is key and snapshot.tenants.get(key.tenant) is tenant
 
 
 def _tenant(key: KeyValue, snapshot: Snapshot) -> TenantValue:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import msgspec
 
@@ -34,8 +33,7 @@ class Route(msgspec.Struct, frozen=True):
     deadline_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(msgspec.Struct, frozen=True):
     """What one call asks for."""
 
     endpoint: str
@@ -71,7 +69,7 @@ def target_of(alias: AliasValue, body: ParsedBody, serves: Callable[[str], bool]
     """By weight among those that can serve, fallbacks only when no other can. The same beginning of
     a conversation leads to the same target while nothing changes, so that its cache is found."""
     targets = alias.targets
-    if len(targets) == 1:
+    if not alias.others:
         return targets[0]
     for fallback in (False, True):
         able = [each for each in targets if each.fallback is fallback and serves(each.pool)]

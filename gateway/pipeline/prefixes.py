@@ -42,7 +42,7 @@ def prefix_of(order: Order) -> PrefixChain:
     """Costs about 1 us per block of 256 characters; nothing for short prompts, and for those that
     nothing is generated from: they leave nothing in a prefix cache."""
     body = order.body
-    if not body.generates:
+    if body.n == 0:
         return NO_PREFIX
     key = body.body.get("prompt_cache_key")
     if body.prompt_bytes < SHORTEST_BYTES and not key:

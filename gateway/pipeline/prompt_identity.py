@@ -22,7 +22,10 @@ _PROMPTS = ("messages", "prompt", "input")
 
 
 def prompt_hash(body: ParsedBody) -> int:
-    return _hashed(next((body.body[name] for name in _PROMPTS if name in body.body), None))
+    for name in _PROMPTS:
+        if name in body.body:
+            return _hashed(body.body[name])
+    return 0
 
 
 def conversation_of(body: ParsedBody) -> int:
@@ -46,6 +49,6 @@ def _hashed(value: Any) -> int:
     if not value:
         return 0
     try:
-        return hash(value if isinstance(value, str) else tuple([tuple(m.items()) for m in value]))
+        return hash(value if isinstance(value, str) else tuple(map(tuple, map(dict.items, value))))
     except (AttributeError, TypeError):  # more than texts
         return hash(msgspec.json.encode(value))

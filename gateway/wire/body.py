@@ -63,10 +63,11 @@ def accepted(raw: bytes, bounds: BodyBounds, fields: type[Known]) -> tuple[dict[
 
 def _decoded(raw: bytes, bounds: BodyBounds) -> dict[str, Any]:
     """Raises Rejected. The message tells where the body is wrong, never what it says."""
-    if _has_more(raw, (b"{", b"["), bounds.max_containers):
+    brackets, colons = raw.count(b"{") + raw.count(b"["), raw.count(b":")
+    if brackets > bounds.max_containers and _has_more(raw, (b"{", b"["), bounds.max_containers):
         raise invalid(f"The body has more than {bounds.max_containers} objects and lists.")
     most_keys = max(bounds.max_keys_in_all, len(raw) // bounds.bytes_per_key)
-    if _has_more(raw, (b":",), most_keys):
+    if colons > most_keys and _has_more(raw, (b":",), most_keys):
         raise invalid(f"The body has more than {most_keys} keys.")
     try:
         body = msgspec.json.decode(raw)
@@ -76,7 +77,7 @@ def _decoded(raw: bytes, bounds: BodyBounds) -> dict[str, Any]:
         raise _undecodable(raw, error) from None
     if not isinstance(body, dict):
         raise invalid("The body must be a JSON object.")
-    if _brackets(raw) > bounds.max_depth or raw.count(b":") > bounds.max_keys:
+    if brackets > bounds.max_depth or colons > bounds.max_keys:
         _check_shape(body, bounds)
     if b"\\u0000" in raw and _ESCAPED_NUL.search(raw):
         raise invalid("The body contains a NUL character.")
@@ -97,7 +98,8 @@ def _check_refused(body: dict[str, Any]) -> None:
         if name in body:
             raise invalid(f"The field `{name}` is not accepted.", name)
     for holder in _TEMPLATE_ARGUMENTS:
-        _check_arguments(body.get(holder), holder)
+        if holder in body:
+            _check_arguments(body[holder], holder)
     metadata = body.get("metadata")
     if isinstance(metadata, dict):
         for name in metadata:
@@ -113,16 +115,10 @@ def _check_arguments(arguments: Any, holder: str) -> None:
             raise invalid(f"The field `{path}` is not accepted.", path)
 
 
-def _brackets(raw: bytes) -> int:
-    return raw.count(b"{") + raw.count(b"[")
-
-
 def _has_more(raw: bytes, marks: tuple[bytes, ...], most: int) -> bool:
-    """Outside of strings, as far as ``raw`` is JSON. Escapes go first, so that every quote that is
-    left begins or ends a string. Cut in slices, since the pieces of all would cost many times their
-    bytes."""
-    if sum(map(raw.count, marks)) <= most:
-        return False
+    """Outside of strings, as far as ``raw`` is JSON; asked when there are more in all. Escapes go
+    first, so that every quote that is left begins or ends a string. Cut in slices, since the pieces
+    of all would cost many times their bytes."""
     bare = raw.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in raw else raw
     inside = found = 0
     for at in range(0, len(bare), _SLICE_BYTES):

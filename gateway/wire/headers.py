@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from gateway.core.errors import Rejected
 from gateway.core.limits.demands import BucketState
-from gateway.core.priority import PriorityClass
+from gateway.core.priority import PriorityClass, label_of
 from gateway.core.reasons import Reason
 from gateway.wire.durations import go_duration
 
@@ -30,8 +31,7 @@ TOKEN_METERS: Final = frozenset({"tpm", "itpm", "otpm", "day", "month", "enqueue
 REQUEST_METERS: Final = frozenset({"rpm"})
 
 
-@dataclass(frozen=True, slots=True)
-class CallLabels:
+class CallLabels(msgspec.Struct, frozen=True):
     """What the gateway tells about a call beside its answer. None = not known, header left out."""
 
     call_id: str
@@ -97,16 +97,18 @@ def from_replica(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def call_headers(labels: CallLabels) -> dict[str, str]:
-    known: dict[str, str | None] = {
-        "x-fairway-call-id": labels.call_id,
-        "x-request-id": labels.request_id,
-        "x-fairway-class": labels.klass.label if labels.klass is not None else None,
-        "x-fairway-replica": labels.replica,
-        "x-fairway-cache": labels.cache,
-        "x-fairway-queue-ms": _milliseconds(labels.queue_s),
-        "x-fairway-prefix-hit": _ratio(labels.prefix_hit_ratio),
-    }
-    return {name: value for name, value in known.items() if value is not None}
+    headers = {"x-fairway-call-id": labels.call_id, "x-request-id": labels.request_id}
+    if labels.klass is not None:
+        headers["x-fairway-class"] = label_of(labels.klass)
+    if labels.replica is not None:
+        headers["x-fairway-replica"] = labels.replica
+    if labels.cache is not None:
+        headers["x-fairway-cache"] = labels.cache
+    if labels.queue_s is not None:
+        headers["x-fairway-queue-ms"] = str(round(labels.queue_s * 1000))
+    if labels.prefix_hit_ratio is not None:
+        headers["x-fairway-prefix-hit"] = f"{labels.prefix_hit_ratio:.3f}"
+    return headers
 
 
 def ratelimit_headers(buckets: Sequence[BucketState]) -> dict[str, str]:
@@ -123,13 +125,10 @@ def ratelimit_headers(buckets: Sequence[BucketState]) -> dict[str, str]:
 
 def tightest(buckets: Sequence[BucketState], meters: Container[str]) -> BucketState | None:
     """Of those with one of these meters, the one with least left."""
-    of_unit = [bucket for bucket in buckets if bucket.key.meter in meters]
-    return min(of_unit, key=lambda bucket: bucket.remaining, default=None)
-
-
-def _milliseconds(seconds: float | None) -> str | None:
-    return None if seconds is None else str(round(seconds * 1000))
-
-
-def _ratio(ratio: float | None) -> str | None:
-    return None if ratio is None else f"{ratio:.3f}"
+    found, least = None, 0.0
+    for bucket in buckets:
+        if bucket.key.meter in meters:
+            remaining = bucket.remaining
+            if found is None or remaining < least:
+                found, least = bucket, remaining
+    return found

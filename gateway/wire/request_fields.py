@@ -32,4 +32,8 @@ class StreamOptions(msgspec.Struct):
 
 def largest_cap(*caps: int | None) -> int | None:
     """Of several caps the replica may obey any, so what is reserved is the largest."""
-    return max((cap for cap in caps if cap is not None), default=None)
+    largest = None
+    for cap in caps:
+        if cap is not None and (largest is None or cap > largest):
+            largest = cap
+    return largest

@@ -34,6 +34,18 @@ _TIER_OF_CLASS: Final = {
     PriorityClass.STANDARD: "default",
     PriorityClass.BATCH: "flex",
 }
+_WISHES: Final = frozenset(
+    {
+        "x-fairway-priority",
+        "x-fairway-deadline-ms",
+        "x-fairway-region",
+        "x-fairway-ordered",
+        "x-slo-ttft-ms",
+        "x-slo-tpot-ms",
+        "x-stainless-read-timeout",
+        "x-stainless-retry-count",
+    }
+)
 _MAX_CLIENT_CHARS: Final = 128
 _MAX_REGION_CHARS: Final = 40
 
@@ -53,6 +65,9 @@ class RequestHints(msgspec.Struct, frozen=True):
 
 def request_hints(headers: Mapping[str, str], service_tier: str | None) -> RequestHints:
     """``headers`` as ``headers.decoded`` gives them. Raises Rejected(INVALID_REQUEST)."""
+    client = headers.get("user-agent", "")[:_MAX_CLIENT_CHARS]
+    if service_tier is None and _WISHES.isdisjoint(headers):
+        return RequestHints(client=client)
     retries = headers.get("x-stainless-retry-count", "")
     return RequestHints(
         klass=_wished_class(headers, service_tier),
@@ -60,7 +75,7 @@ def request_hints(headers: Mapping[str, str], service_tier: str | None) -> Reque
         slo_ttft_s=_own_seconds(headers, "x-slo-ttft-ms"),
         slo_tpot_s=_own_seconds(headers, "x-slo-tpot-ms"),
         retry_count=int(retries) if retries.isdecimal() and len(retries) < 4 else 0,
-        client=headers.get("user-agent", "")[:_MAX_CLIENT_CHARS],
+        client=client,
         region=headers.get("x-fairway-region", "")[:_MAX_REGION_CHARS],
         ordered=_switch(headers, "x-fairway-ordered"),
     )

@@ -15,8 +15,7 @@ themselves are not in the text: callers move them from turn to turn.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -35,103 +34,114 @@ _TOLD: Final = {  # blocks that are text without a member of this name, and what
 _UNSEEN: Final = frozenset({"role", "id", "status", _MARK})  # of a message; no template shows them
 
 
-@dataclass(slots=True)
-class CanonicalPrompt:
+class CanonicalPrompt(msgspec.Struct):
     text: str
     marked: int = 0
 
 
 def canonical_prompt(body: dict[str, Any], *, tools_first: bool = True) -> CanonicalPrompt:
     """Costs time in proportion to the text, at native speed."""
-    pieces: list[str] = []
-    marked = 0
-    for piece, mark in _pieces(body, tools_first):
-        pieces.append(piece)
-        if mark:
-            marked = sum(map(len, pieces))
-    return CanonicalPrompt("".join(pieces), marked)
-
-
-def _pieces(body: dict[str, Any], tools_first: bool) -> Iterator[tuple[str, bool]]:
-    yield from _fields(body, _BEFORE)
+    pieces = _Pieces()
+    pieces.add_fields(body, _BEFORE)
     messages = body.get("messages", body.get("input"))
     if isinstance(messages, str):
         messages = [{"role": "user", "content": messages}]
     messages = messages if isinstance(messages, list) else []
-    head = 0
-    while head < len(messages) and _role(messages[head]) in _SYSTEM_ROLES:
-        head += 1
     if tools_first:
-        yield from _fields(body, _TOOLS)
-    yield from _system(body)
-    yield from _messages(messages[:head])
+        pieces.add_fields(body, _TOOLS)
+    pieces.add_system(body)
     if not tools_first:
-        yield from _fields(body, _TOOLS)
-    yield from _messages(messages[head:])
+        head = _of_system(messages)
+        pieces.add_messages(messages[:head])
+        pieces.add_fields(body, _TOOLS)
+        messages = messages[head:]
+    pieces.add_messages(messages)
     prompt = body.get("prompt")
     if prompt is not None:
-        yield prompt if isinstance(prompt, str) else _json(prompt), False
+        pieces.told.append(prompt if isinstance(prompt, str) else _json(prompt))
+    return CanonicalPrompt("".join(pieces.told), pieces.marked)
 
 
-def _fields(body: dict[str, Any], names: Iterable[str]) -> Iterator[tuple[str, bool]]:
-    for name in names:
-        value = body.get(name)
-        if value is not None:
-            plain = _unmarked(value)
-            text = value if isinstance(value, str) else _json(plain)
-            yield f"\x1d{name}\x1f{text}", plain is not value
+class _Pieces:
+    """Of the text, in order."""
 
+    __slots__ = ("marked", "told")
 
-def _system(body: dict[str, Any]) -> Iterator[tuple[str, bool]]:
-    """Of the APIs that have it beside the messages."""
-    blocks = body.get("system")
-    if isinstance(blocks, list):
-        yield "\x1dsystem\x1f", False
-        yield from _parts(blocks)
-    else:
-        yield from _fields(body, ("system", "instructions"))
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.marked = 0
 
+    def mark(self) -> None:
+        self.marked = sum(map(len, self.told))
 
-def _messages(messages: Iterable[Any]) -> Iterator[tuple[str, bool]]:
-    for message in messages:
-        if not isinstance(message, dict):
-            yield f"\x1e\x1f{message if isinstance(message, str) else _json(message)}", False
-            continue
-        yield f"\x1e{_role(message)}\x1f", False
-        for name, value in message.items():
-            if name == "content" and isinstance(value, list):
-                yield from _parts(value)
-            elif isinstance(value, str) and name == "content":
-                yield value, False
-            elif value is not None and name not in _UNSEEN and not _is_plain(name, value):
-                yield f"\x1f{name}\x1f{value if isinstance(value, str) else _json(value)}", False
-        if message.get(_MARK):
-            yield "", True
+    def add_fields(self, body: dict[str, Any], names: Iterable[str]) -> None:
+        for name in names:
+            value = body.get(name)
+            if value is not None:
+                plain = _unmarked(value)
+                text = value if isinstance(value, str) else _json(plain)
+                self.told.append(f"\x1d{name}\x1f{text}")
+                if plain is not value:
+                    self.mark()
 
-
-def _parts(parts: list[Any]) -> Iterator[tuple[str, bool]]:
-    for part in parts:
-        text = part.get("text") if isinstance(part, dict) else part
-        plain = _unmarked(part)
-        told = _TOLD.get(str(part.get("type"))) if isinstance(part, dict) else None
-        if isinstance(text, str):
-            yield text, plain is not part
-        elif told is not None:
-            yield from _block(plain, told)
-            yield "", plain is not part
+    def add_system(self, body: dict[str, Any]) -> None:
+        """Of the APIs that have it beside the messages."""
+        blocks = body.get("system")
+        if isinstance(blocks, list):
+            self.told.append("\x1dsystem\x1f")
+            self._add_parts(blocks)
         else:
-            digest = xxh3_64_hexdigest(_json(plain).encode())
-            yield f"\x1fmedia\x1f{digest}", plain is not part
+            self.add_fields(body, ("system", "instructions"))
+
+    def add_messages(self, messages: Iterable[Any]) -> None:
+        add = self.told.append
+        for message in messages:
+            if not isinstance(message, dict):
+                add(f"\x1e\x1f{message if isinstance(message, str) else _json(message)}")
+                continue
+            role = message.get("role")
+            add(f"\x1e{role if isinstance(role, str) else ''}\x1f")
+            for name, value in message.items():
+                if name == "content" and isinstance(value, list):
+                    self._add_parts(value)
+                elif name == "content" and isinstance(value, str):
+                    add(value)
+                elif value is not None and name not in _UNSEEN and not _is_plain(name, value):
+                    add(f"\x1f{name}\x1f{value if isinstance(value, str) else _json(value)}")
+            if message.get(_MARK):
+                self.mark()
+
+    def _add_parts(self, parts: list[Any]) -> None:
+        for part in parts:
+            text = part.get("text") if isinstance(part, dict) else part
+            plain = _unmarked(part)
+            told = _TOLD.get(str(part.get("type"))) if isinstance(part, dict) else None
+            if isinstance(text, str):
+                self.told.append(text)
+            elif told is not None:
+                self._add_block(plain, told)
+            else:
+                self.told.append(f"\x1fmedia\x1f{xxh3_64_hexdigest(_json(plain).encode())}")
+            if plain is not part:
+                self.mark()
+
+    def _add_block(self, block: dict[str, Any], names: Iterable[str]) -> None:
+        self.told.append(f"\x1f{block['type']}\x1f")
+        for name in names:
+            value = block.get(name)
+            if isinstance(value, list):
+                self._add_parts(value)
+            elif value is not None:
+                self.told.append(value if isinstance(value, str) else _json(value))
 
 
-def _block(block: dict[str, Any], names: Iterable[str]) -> Iterator[tuple[str, bool]]:
-    yield f"\x1f{block['type']}\x1f", False
-    for name in names:
-        value = block.get(name)
-        if isinstance(value, list):
-            yield from _parts(value)
-        elif value is not None:
-            yield value if isinstance(value, str) else _json(value), False
+def _of_system(messages: list[Any]) -> int:
+    """How many messages at the beginning are the system's."""
+    for number, message in enumerate(messages):
+        role = message.get("role") if isinstance(message, dict) else None
+        if not isinstance(role, str) or role not in _SYSTEM_ROLES:
+            return number
+    return len(messages)
 
 
 def _unmarked(value: Any) -> Any:
@@ -146,11 +156,6 @@ def _unmarked(value: Any) -> Any:
 def _is_plain(name: str, value: Any) -> bool:
     """A message may say that it is one."""
     return name == "type" and value == "message"
-
-
-def _role(message: Any) -> str:
-    role = message.get("role") if isinstance(message, dict) else None
-    return role if isinstance(role, str) else ""
 
 
 def _json(value: Any) -> str:

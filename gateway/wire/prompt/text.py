@@ -78,8 +78,8 @@ def script_of(text: str) -> str:
 def _sample(text: str) -> str:
     if len(text) <= _SAMPLES * _SAMPLE_CHARS:
         return text
-    step = (len(text) - _SAMPLE_CHARS) // (_SAMPLES - 1)
-    return "".join(text[i * step : i * step + _SAMPLE_CHARS] for i in range(_SAMPLES))
+    middle = (len(text) - _SAMPLE_CHARS) // 2
+    return text[:_SAMPLE_CHARS] + text[middle : middle + _SAMPLE_CHARS] + text[-_SAMPLE_CHARS:]
 
 
 def _is_dense(sample: bytes, ascii_bytes: int) -> bool:

@@ -21,15 +21,19 @@ HASHES = 40  # 50 µs, where a SHA-256 of a key takes 1.2 µs
 
 
 def test_identifying_a_caller_costs_no_more_than_forty_hashes(in_house: Any) -> None:
-    """S02; ratio of CPU times, best of seven."""
+    """S02; ratio of CPU times, best of seven; of a key that comes first, and of one that comes
+    again."""
 
     async def scenario(house: House) -> None:
         secret = house.secrets["acme"]
         authenticator, headers = _authenticator(), {"authorization": f"Bearer {secret}"}
-        cost_s = _cost_s(lambda: authenticator.identified(headers, house.snapshot, peer="1.2.3.4"))
+        again_s = _cost_s(lambda: authenticator.identified(headers, house.snapshot, peer="1.2.3.4"))
+        first_s = _cost_s(
+            lambda: _authenticator().identified(headers, house.snapshot, peer="1.2.3.4")
+        )
         hash_s = _cost_s(lambda: hashlib.sha256(secret.encode()).digest())
-        print(f"identifying a caller: {cost_s * 1e6:.1f} µs of CPU, {cost_s / hash_s:.1f} hashes")
-        assert cost_s <= HASHES * hash_s
+        print(f"identifying: first {first_s / hash_s:.1f}, then {again_s / hash_s:.1f} hashes")
+        assert again_s <= first_s <= HASHES * hash_s
 
     in_house(scenario)
 
