@@ -10,6 +10,7 @@ the role that has none.
 from __future__ import annotations
 
 import os
+from collections.abc import Awaitable
 from typing import cast
 
 from config.asgi_types import Application, Receive, Scope, Send
@@ -40,18 +41,17 @@ class Fronts:
         self._workers = workers(self._web)
         self._sockets = sockets()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        """To be awaited; what serves the request is awaited itself, without a step between."""
         if scope["type"] == "lifespan":
-            await self._lifespan(receive, send)
-            return
+            return self._lifespan(receive, send)
         scope["fairway"] = self.parts.fairway
         scope["live"] = self.parts.live
         application = self._application(scope["type"], scope["path"])
         if application is None:
             text = f"Not served by a process of role {self._role}."
-            await answer(scope, send, Refused(404, text))
-        else:
-            await application(scope, receive, send)
+            return answer(scope, send, Refused(404, text))
+        return application(scope, receive, send)
 
     def _application(self, kind: str, path: str) -> Application | None:
         if kind == "websocket":

@@ -6,67 +6,46 @@ coding but chunked; what is no HTTP/1.1 or 1.0 is refused (400).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from typing import Any, Final
 from urllib.parse import unquote
 
 import httptools
 
-from config.http_refusals import head_too_large, unparseable
+from config.http_refusals import unparseable
 
 HEADERS: Final = 100
 HEAD_BYTES: Final = 32 * 1024
+_TOLD: Final = frozenset({b"host", b"transfer-encoding", b"expect"})
 
 
-@dataclass(slots=True)
-class Head:
-    """Grows as the parser finds its parts. Every method raises CallError for what is refused."""
-
-    url: bytes = b""
-    headers: list[tuple[bytes, bytes]] = field(default_factory=list)  # names in lower case
-    waits_for_leave: bool = False  # to send its body
-    _bytes: int = 0  # of the address and the headers
-    _hosts: int = 0
-    _codings: tuple[bytes, ...] = ()
-
-    def add_address(self, part: bytes) -> None:
-        self._bytes += len(part)
-        self.url += part
-
-    def add(self, name: bytes, value: bytes) -> None:
-        self._bytes += len(name) + len(value)
-        if len(self.headers) >= HEADERS or self._bytes > HEAD_BYTES:
-            raise head_too_large(HEADERS, HEAD_BYTES)
-        name = name.lower()
+def checked(headers: Iterable[tuple[bytes, bytes]], version: str) -> bool:
+    """Whether the request waits for leave to send its body. Raises CallError for what is refused.
+    Names are in lower case."""
+    hosts, waits_for_leave = 0, False
+    codings: tuple[bytes, ...] = ()
+    for name, value in headers:
+        if name not in _TOLD:
+            continue
         if name == b"host":
-            self._hosts += 1
-        elif name == b"transfer-encoding":
-            self._codings += (value.lower(),)
-        elif name == b"expect" and value.lower() == b"100-continue":
-            self.waits_for_leave = True
-        self.headers.append((name, value))
+            hosts += 1
+        elif name == b"expect":
+            waits_for_leave = waits_for_leave or value.lower() == b"100-continue"
+        else:
+            codings += (value.lower(),)
+    if version not in ("1.0", "1.1"):
+        raise unparseable("its version must be 1.1 or 1.0")
+    if hosts > 1 or (hosts == 0 and version == "1.1"):
+        raise unparseable("it must name one host")
+    if codings and (version == "1.0" or codings != (b"chunked",)):
+        raise unparseable("its body can be chunked and nothing else")
+    return waits_for_leave
 
-    def check(self, version: str) -> None:
-        if version not in ("1.0", "1.1"):
-            raise unparseable("its version must be 1.1 or 1.0")
-        if self._hosts > 1 or (self._hosts == 0 and version == "1.1"):
-            raise unparseable("it must name one host")
-        if self._codings and (version == "1.0" or self._codings != (b"chunked",)):
-            raise unparseable("its body can be chunked and nothing else")
 
-    def scope(self, connection: Mapping[str, Any], method: bytes, version: str) -> dict[str, Any]:
-        """``connection``: what all requests of it have in common, ``root_path`` among it. Raises
-        HttpParserInvalidURLError."""
-        address = httptools.parse_url(self.url)
-        path = address.path.decode("ascii")
-        root: str = connection["root_path"]
-        return {
-            **connection,
-            "http_version": version,
-            "headers": self.headers,
-            "method": method.decode("ascii"),
-            "path": root + (unquote(path) if "%" in path else path),
-            "raw_path": root.encode("ascii") + address.path,
-            "query_string": address.query or b"",
-        }
+def add_address(scope: dict[str, Any], root: str, url: bytes) -> None:
+    """``root``: the path that the server is mounted at. Raises HttpParserInvalidURLError."""
+    address = httptools.parse_url(url)
+    path = address.path.decode("ascii")
+    scope["path"] = root + (unquote(path) if "%" in path else path)
+    scope["raw_path"] = root.encode("ascii") + address.path
+    scope["query_string"] = address.query or b""

@@ -26,7 +26,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from config.http_exchange import Exchange
-from config.http_head import HEAD_BYTES, HEADERS, Head
+from config.http_head import HEAD_BYTES, HEADERS, add_address, checked
 from config.http_refusals import head_too_large, head_too_late, no_place, rendered, unparseable
 from config.http_waits import Waits
 from config.lingering import Lingering
@@ -44,8 +44,11 @@ class BoundedProtocol(HttpToolsProtocol):
     transport: Lingering  # type: ignore[assignment]
     _in_head = True
     _begun = False  # the head, by its first byte
+    _size_bytes = 0  # of the address and the headers of this head
     _head_bytes = 0  # of reads that did not end the head
-    _running: Exchange | None = None  # ``cycle`` is the last one, which may wait behind it
+    _upgrades = False  # to a websocket, with the head that came last
+    _running: Exchange | None = None
+    _last: Exchange | None = None  # the same as ``cycle``; it may wait behind ``_running``
     _deaf = False  # nothing more is read; the answers under way are completed
 
     def __init__(
@@ -62,7 +65,6 @@ class BoundedProtocol(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self._head_timeout_s = head_timeout_s
         self._full = full
-        self._head = Head()
         self._of_all: dict[str, Any] = {}  # what the scopes of all requests have in common
 
     # The connection
@@ -77,6 +79,7 @@ class BoundedProtocol(HttpToolsProtocol):
             "scheme": self.scheme,
             "root_path": self.root_path,
         }
+        self.url = b""
         self._waits = Waits(
             self.loop,
             head_timeout_s=self._head_timeout_s,
@@ -90,7 +93,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._waits.ended()
         self.transport.ended()
         self.connections.discard(self)
-        for exchange in (self._running, cast(Exchange | None, self.cycle)):
+        for exchange in (self._running, self._last):
             if exchange is not None:
                 exchange.lost()
         self.flow.resume_writing()
@@ -99,12 +102,12 @@ class BoundedProtocol(HttpToolsProtocol):
         self.parser = None  # type: ignore[assignment]
 
     def data_received(self, data: bytes) -> None:
-        if self.transport.is_closing():
+        if self.transport.lingers:
             self.transport.dropped(len(data))
             return
         if self._deaf:
             return
-        self._waits.at_work()
+        self._waits.since_s = None
         if self._in_head:
             self._head_bytes += len(data)
         try:
@@ -116,7 +119,8 @@ class BoundedProtocol(HttpToolsProtocol):
         except httptools.HttpParserError:  # also what `_stop` raises
             self._refuse(unparseable("it cannot be parsed"))
         else:
-            self._look_at_head()
+            if self._begun or self._head_bytes:
+                self._look_at_head()
 
     def _look_at_head(self) -> None:
         """Of which a part has come."""
@@ -124,7 +128,7 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         if self._head_bytes > HEAD_BYTES:
             self._refuse(head_too_large(HEADERS, HEAD_BYTES))
-        elif self._begun or self._answered:
+        elif self._begun or self._unanswered is None:
             self._waits.for_head()
 
     # What the parser finds
@@ -132,72 +136,69 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         self._in_head = self._begun = True
         self.transport.unread = True
-        self._head = Head()
-        self.headers = self._head.headers
+        self.url, self.headers = b"", []
+        self._size_bytes = 0
 
     def on_url(self, url: bytes) -> None:
-        self._head.add_address(url)
+        self._size_bytes += len(url)
+        self.url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._in_head:
             self._stop(unparseable("trailers are not accepted"))
-        try:
-            self._head.add(name, value)
-        except CallError as error:
-            self._stop(error)
+        self._size_bytes += len(name) + len(value)
+        if self._size_bytes > HEAD_BYTES or len(self.headers) >= HEADERS:
+            self._stop(head_too_large(HEADERS, HEAD_BYTES))
+        self.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        version = self.parser.get_http_version()
-        self._check_head(version)
-        self._in_head = self._begun = False
-        self._head_bytes = 0
-        self._waits.head_ended()
-        self.url = self._head.url
-        self.expect_100_continue = self._head.waits_for_leave
-        of_all = {**self._of_all, "state": self.app_state.copy()}
-        self.scope = cast(Any, self._head.scope(of_all, self.parser.get_method(), version))
-        if not self._upgrades:
-            self._begin(version)
-
-    def _check_head(self, version: str) -> None:
+        parser, version = self.parser, self.parser.get_http_version()
         try:
-            self._head.check(version)
+            self.expect_100_continue = checked(self.headers, version)
         except CallError as error:
             self._stop(error)
         if self._full():
             self._stop(no_place())
+        self._in_head = self._begun = False
+        self._head_bytes = 0
+        if self._waits.head_timer is not None:
+            self._waits.head_ended()
+        scope: Any = {
+            **self._of_all,
+            "state": self.app_state.copy(),
+            "http_version": version,
+            "headers": self.headers,
+            "method": parser.get_method().decode("ascii"),
+        }
+        add_address(scope, self.root_path, self.url)
+        self.scope = scope
+        upgrades = parser.should_upgrade()
+        self._upgrades = upgrades and self._should_upgrade()
+        if not self._upgrades:  # to something else is not done: that ends the connection
+            self._begin(version != "1.0" and parser.should_keep_alive() and not upgrades)
 
     def on_body(self, body: bytes) -> None:
-        if not self._over:
-            cast(Exchange, self.cycle).take(body)
+        if (exchange := self._unanswered) is not None and not self._upgrades:
+            exchange.take(body)
 
     def on_message_complete(self) -> None:
-        if not self._over:
-            cast(Exchange, self.cycle).end()
+        if (exchange := self._unanswered) is not None and not self._upgrades:
+            exchange.end()
         self._in_head = True
         self.transport.unread = False
 
     @property
-    def _upgrades(self) -> bool:
-        return self.parser.should_upgrade() and self._should_upgrade()
-
-    @property
-    def _answered(self) -> bool:
-        return self.cycle is None or self.cycle.response_complete
-
-    @property
-    def _over(self) -> bool:
-        """Nobody waits for the body of this request."""
-        return self._answered or self._upgrades
+    def _unanswered(self) -> Exchange | None:
+        """The last one, unless its answer is complete."""
+        last = self._last
+        return None if last is None or last.response_complete else last
 
     # From one request to the next
 
-    def _begin(self, version: str) -> None:
-        """An upgrade to something else than a websocket is not done: it ends the connection."""
-        goes_on = self.parser.should_keep_alive() and not self.parser.should_upgrade()
-        behind = not self._answered
-        exchange = Exchange(self, self.scope, keep_alive=version != "1.0" and goes_on)
-        self.cycle = exchange
+    def _begin(self, keep_alive: bool) -> None:
+        behind = self._unanswered is not None
+        exchange = Exchange(self, self.scope, keep_alive=keep_alive)
+        self.cycle = self._last = exchange
         if behind:
             self.flow.pause_reading()
             self.pipeline.appendleft((exchange, self.app))
@@ -206,14 +207,17 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
         self._running = cycle
-        super()._start_asgi_task(cycle, app)
+        task = self.loop.create_task(cycle.run_asgi(app))
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
 
     def on_response_complete(self) -> None:
         self.server_state.total_requests += 1
         self._running = None
         if self.transport.is_closing():
             return
-        self.flow.resume_reading()
+        if self.flow.read_paused:
+            self.flow.resume_reading()
         if self.pipeline:
             self._start_asgi_task(*self.pipeline.pop())
         else:
@@ -238,13 +242,13 @@ class BoundedProtocol(HttpToolsProtocol):
         self._deaf = True
         self._waits.head_ended()
         self.transport.unread = True
-        if not self._answered:
+        if (exchange := self._unanswered) is not None:
             if self._in_head:  # of a request behind it
-                self.cycle.keep_alive = False
+                exchange.keep_alive = False
                 return
-            if self.cycle.response_started or self.pipeline:
+            if exchange.response_started or self.pipeline:
                 self.transport.abort()
                 return
-            cast(Exchange, self.cycle).lost()
-        self.transport.write(rendered(error, self._head.url))
+            exchange.lost()
+        self.transport.write(rendered(error, self.url))
         self.transport.close()

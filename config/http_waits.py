@@ -16,13 +16,13 @@ class Waits:
 
     __slots__ = (
         "_head_timeout_s",
-        "_head_timer",
         "_idle",
         "_idle_timeout_s",
         "_late",
         "_loop",
         "_rest_timer",
-        "_since_s",
+        "head_timer",
+        "since_s",
     )
 
     def __init__(
@@ -39,25 +39,22 @@ class Waits:
         self._idle_timeout_s = idle_timeout_s
         self._late = late
         self._idle = idle
-        self._head_timer: asyncio.TimerHandle | None = None
+        self.head_timer: asyncio.TimerHandle | None = None  # None: no head is waited for
         self._rest_timer: asyncio.TimerHandle | None = None
-        self._since_s: float | None = None  # at rest; None: at work
+        self.since_s: float | None = None  # at rest; None: at work
 
     def for_head(self) -> None:
         """No longer than from the first time that this was said of a head."""
-        if self._head_timer is None:
-            self._head_timer = self._loop.call_later(self._head_timeout_s, self._late)
+        if self.head_timer is None:
+            self.head_timer = self._loop.call_later(self._head_timeout_s, self._late)
 
     def head_ended(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
-
-    def at_work(self) -> None:
-        self._since_s = None
+        if self.head_timer is not None:
+            self.head_timer.cancel()
+            self.head_timer = None
 
     def at_rest(self) -> None:
-        self._since_s = self._loop.time()
+        self.since_s = self._loop.time()
         if self._rest_timer is None:
             self._rest_timer = self._loop.call_later(self._idle_timeout_s, self._look)
 
@@ -70,9 +67,9 @@ class Waits:
 
     def _look(self) -> None:
         self._rest_timer = None
-        if self._since_s is None:
+        if self.since_s is None:
             return
-        left_s = self._since_s + self._idle_timeout_s - self._loop.time()
+        left_s = self.since_s + self._idle_timeout_s - self._loop.time()
         if left_s > 0:
             self._rest_timer = self._loop.call_later(left_s, self._look)
         else:

@@ -25,13 +25,14 @@ class Lingering:
         self._loop = loop
         self._timer: asyncio.TimerHandle | None = None
         self._left_bytes = LINGER_BYTES
+        self.lingers = False  # closed on our side alone
         self.unread = False  # the peer has not sent all of its request, or more than one
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
 
     def is_closing(self) -> bool:
-        return self._timer is not None or self._transport.is_closing()
+        return self.lingers or bool(self._transport.is_closing())
 
     def close(self) -> None:
         if self.is_closing():
@@ -39,6 +40,7 @@ class Lingering:
         if not self.unread or not self._transport.can_write_eof():
             self._transport.close()
             return
+        self.lingers = True
         self._transport.write_eof()
         self._transport.resume_reading()
         self._wait()

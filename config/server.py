@@ -120,8 +120,10 @@ class DrainingServer(uvicorn.Server):
             state, shared = self.server_state, self.lifespan.state
             return BoundedProtocol(self.config, state, shared, full=full)
 
+        connections, most = self.server_state.connections, self._most
+
         def full() -> bool:
-            return self._held() > self._most
+            return len(connections) > most
 
         return Door(
             listener,

@@ -20,24 +20,22 @@ from gateway.core.reasons import Reason
 from gateway.pipeline.call import Call, new_call_id
 from gateway.pipeline.call_clock import CallClock
 from gateway.pipeline.call_record import record_of
+from gateway.pipeline.caller import Receive, Send, caller_of, done
 from gateway.pipeline.classify import usable_models
-from gateway.pipeline.incoming import GONE, WHOLE_BODY, WRITE_NOW, Incoming
+from gateway.pipeline.incoming import Incoming
 from gateway.pipeline.life import INFERENCE, Pipeline
 from gateway.pipeline.reply import Reply
 from gateway.pipeline.telling import answer_headers, tell
 from gateway.pipeline.token_counting import COUNTED, TokenCounting
 from gateway.snapshot.values import Snapshot
 from gateway.wire import DIALECTS
-from gateway.wire.api_styles import ANTHROPIC, style_of
-from gateway.wire.dialect import Dialect
+from gateway.wire.api_styles import ANTHROPIC, ApiStyle, style_of
 from gateway.wire.headers import decoded, request_id
 from gateway.wire.models import ListedModel, model_body, models_body
 
 log = structlog.get_logger(__name__)
 
 Scope = dict[str, Any]
-Receive = Callable[[], Awaitable[dict[str, Any]]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 MODELS = "/v1/models"
 ENDPOINT_CHARACTERS = 100  # of a path that nobody serves; those that are served are shorter
@@ -63,16 +61,17 @@ class DataPlane:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope["path"]
         headers = decoded(scope["headers"])
-        dialect = _dialect_of(path, headers)
+        style = style_of(path, headers)
+        dialect = DIALECTS.get(path)
+        if dialect is None:  # then the one in which its errors are told
+            dialect = MESSAGES if style is ANTHROPIC else PLAIN
         client = scope.get("client") or ("", 0)
-        told = scope.get("extensions") or {}
-        incoming = Incoming(
-            dialect, headers, client[0], receive, told.get(GONE), told.get(WHOLE_BODY)
-        )
-        call = self._arrived(incoming, path)
-        reply = Reply(send, self._clock, told.get(WRITE_NOW))
+        caller = caller_of(scope, receive, send)
+        incoming = Incoming(dialect, headers, client[0], caller)
+        call = self._arrived(headers, path, style)
+        reply = Reply(caller, self._clock)
         try:
-            await self._answer(scope["method"], path, call, incoming, reply)
+            await self._answering(scope["method"], path, call, incoming, reply)
         except CallError as error:
             await self._refuse(error, call, incoming, reply)
         except Exception:
@@ -99,7 +98,7 @@ class DataPlane:
         except Rejected:
             return None
 
-    def _arrived(self, incoming: Incoming, path: str) -> Call:
+    def _arrived(self, headers: Mapping[str, str], path: str, style: ApiStyle) -> Call:
         call_id = new_call_id()
         clock = CallClock(self._clock, self._clock.monotonic())
         endpoint = path.removeprefix("/v1/")[:ENDPOINT_CHARACTERS]
@@ -108,26 +107,26 @@ class DataPlane:
             endpoint,
             clock,
             self._clock.wall(),
-            request_id(incoming.headers, call_id),
-            style_of(path, incoming.headers),
+            request_id(headers, call_id),
+            style,
             loop_lag_s=self._loop_lag_s(),
         )
 
-    async def _answer(
+    def _answering(
         self, method: str, path: str, call: Call, incoming: Incoming, reply: Reply
-    ) -> None:
+    ) -> Awaitable[None]:
+        """To be awaited. Raises Rejected at once."""
         if path in DIALECTS:
             _only(method, "POST")
             if self.draining:
                 raise Rejected(Reason.DRAINING, retry_after_s=1.0)
             serving = self._token_counting if call.endpoint in COUNTED else self._pipeline
-            await serving.serve(call, incoming, reply)
-        elif path == MODELS or path.startswith(MODELS + "/"):
+            return serving.serve(call, incoming, reply)
+        if path == MODELS or path.startswith(MODELS + "/"):
             _only(method, "GET")
             body = self._models(path.removeprefix(MODELS).removeprefix("/"), call, incoming)
-            await reply.answer(200, answer_headers(call), body)
-        else:
-            raise Rejected(Reason.ENDPOINT_NOT_SERVED)
+            return done(reply.answer(200, answer_headers(call), body))
+        raise Rejected(Reason.ENDPOINT_NOT_SERVED)
 
     def _models(self, name: str, call: Call, incoming: Incoming) -> bytes:
         """Only what the key may use; one that it may not use does not exist for it."""
@@ -148,12 +147,6 @@ class DataPlane:
 
 def _listed(name: str, snapshot: Snapshot) -> ListedModel:
     return ListedModel(name, int(snapshot.aliases[name].created_at))
-
-
-def _dialect_of(path: str, headers: Mapping[str, str]) -> Dialect:
-    """Of a path that has none, the dialect in which its errors are told."""
-    plain = MESSAGES if style_of(path, headers) is ANTHROPIC else PLAIN
-    return DIALECTS.get(path, plain)
 
 
 def _only(method: str, allowed: str) -> None:

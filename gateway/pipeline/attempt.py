@@ -167,7 +167,8 @@ class Attempt:
     async def _catch_up(self) -> None:
         """What is left to do after a read: waits for the caller, then raises what the read meant
         for the attempt, once what came before it has been relayed."""
-        await self.talk.delivery.flush()
+        if (waits := self.talk.delivery.flush()) is not None:
+            await waits
         if self._failure is not None:
             raise self._failure
         if self._caller_is_too_slow():

@@ -14,6 +14,7 @@ from typing import Protocol
 from gateway.core.errors import UpstreamError
 from gateway.core.reasons import Reason
 from gateway.pipeline.call import Call
+from gateway.pipeline.caller import Waits, done
 from gateway.pipeline.reply import Headers, Reply, Stage
 from gateway.pipeline.telling import answer_headers
 from gateway.wire.dialect import Dialect, Frame, FrameFacts
@@ -36,8 +37,8 @@ class Delivery(Protocol):
         """As ``flush``, without waiting. False: that cannot be, ``flush`` is needed."""
         ...
 
-    async def flush(self) -> bool:
-        """Sends what may be sent; returns whether anything was."""
+    def flush(self) -> Waits:
+        """Sends what may be sent."""
         ...
 
     def restart(self) -> None:
@@ -61,19 +62,21 @@ class StreamDelivery:
         self._tail = b""
 
     def take(self, frame: Frame, facts: FrameFacts) -> None:
-        self._commits = self._commits or facts.commits
         if facts.is_done:
+            self._commits = self._commits or facts.commits
             self._tail = facts.relay
             return
         self._buffer.append(facts.relay)
         self._next_event = facts.next_event
-        if not self._commits:
+        if not self._commits and not facts.commits:
             self._buffered_bytes += len(facts.relay)
             if self._buffered_bytes > self._most_bytes:
                 raise UpstreamError(
                     Reason.UPSTREAM_ERROR,
                     f"The replica sent {self._most_bytes} bytes without any content.",
                 )
+        else:
+            self._commits = True
 
     def repeat(self, events: Sequence[bytes], texts: Sequence[str]) -> None:
         self._buffer += events  # they follow content, so the answer is committed
@@ -89,17 +92,15 @@ class StreamDelivery:
         self._call.next_event = self._next_event
         return True
 
-    async def flush(self) -> bool:
+    def flush(self) -> Waits:
         if not self._commits or not self._buffer:
-            return False
+            return None
         body = self._buffer[0] if len(self._buffer) == 1 else b"".join(self._buffer)
         self._buffer.clear()
         self._call.next_event = self._next_event
         if self._reply.stage is Stage.OPEN:
-            await self._reply.commit(self._headers, body)
-        else:
-            await self._reply.write(body)
-        return bool(body)
+            return self._reply.commit(self._headers, body)
+        return self._reply.write(body)
 
     def restart(self) -> None:
         self._buffer.clear()
@@ -108,8 +109,8 @@ class StreamDelivery:
 
     async def finish(self) -> None:
         """An answer may be one event, its end: then nothing was committed before."""
-        await self._reply.commit(self._headers)
-        await self._reply.finish(self._tail)
+        await done(self._reply.commit(self._headers))
+        await done(self._reply.finish(self._tail))
 
     def _headers(self) -> Headers:
         return answer_headers(self._call)
@@ -136,15 +137,15 @@ class AnswerDelivery:
     def relay(self, now_s: float) -> bool:
         return True
 
-    async def flush(self) -> bool:
-        return False
+    def flush(self) -> Waits:
+        return None
 
     def restart(self) -> None:
         self._aggregator = self._dialect.aggregator(self._call.placed.body)
 
     async def finish(self) -> None:
         result = self._aggregator.result(service_tier=self._service_tier())
-        await self._reply.answer(200, answer_headers(self._call), result)
+        await done(self._reply.answer(200, answer_headers(self._call), result))
 
     def _service_tier(self) -> str | None:
         """Told to those who asked for one."""

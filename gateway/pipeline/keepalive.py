@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from gateway.pipeline.call import Call
+from gateway.pipeline.caller import done
 from gateway.pipeline.reply import Headers, Reply, Stage
 
 AFTER_ARRIVAL_S = 30.0
@@ -76,12 +77,15 @@ class KeepAlive:
             delay_s = max(TICK_S, self._due_s - self._clock.now())
             self._timer = asyncio.get_running_loop().call_later(delay_s, self._look)
 
+    async def _say(self) -> None:
+        await done(self._reply.commit(self._headers, self._frame))
+
     def _look(self) -> None:
         if self._reply.blocked:
             self._commit_s = self._clock.now() + self._silence_s
         elif self._clock.now() >= self._due_s:
             self._comment = asyncio.get_running_loop().create_task(
-                self._reply.commit(self._headers, self._frame), name="keep-alive comment"
+                self._say(), name="keep-alive comment"
             )
             self._reply.spoke_s = self._clock.now()
         self._arm()

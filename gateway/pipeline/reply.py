@@ -5,20 +5,19 @@ gone out; from then on a failure is an error event in the dialect of the call, n
 Ended: nothing more is sent, whatever happens.
 
 Sends are serialised: a keep-alive comment and a frame of the relay never interleave. A send that
-must wait (the caller reads slowly) holds back whoever sends, and through it the replica.
+must wait (the caller reads slowly) holds back whoever sends, and through it the replica; one that
+need not is done when its call returns.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum, auto
-from typing import Any
 
 from gateway.core.clock import Clock
+from gateway.pipeline.caller import Caller, Head, Waits
 
-Send = Callable[[dict[str, Any]], Awaitable[None]]
-WriteNow = Callable[[bytes], bool]  # more of a body that has begun; False: not without waiting
 Headers = Iterable[tuple[bytes, bytes]]
 
 STREAM_HEADERS = (
@@ -36,21 +35,32 @@ class Stage(Enum):
 
 
 class Reply:
-    def __init__(self, send: Send, clock: Clock, write_now: WriteNow | None = None) -> None:
-        """``write_now`` None: only ``send`` writes."""
-        self._send = send
-        self._write_now = write_now
+    """Who says something awaits what is returned, where there is something to wait for."""
+
+    __slots__ = (
+        "_caller",
+        "_clock",
+        "_free",
+        "_since_s",
+        "_waited_s",
+        "spoke_s",
+        "stage",
+        "status",
+    )
+
+    def __init__(self, caller: Caller, clock: Clock) -> None:
+        self._caller = caller
         self._clock = clock
-        self._free = asyncio.Event()  # asked for only by who finds a send under way
+        self._free: asyncio.Event | None = None  # of who finds a send under way
         self.stage = Stage.OPEN
         self.spoke_s = 0.0  # when the last bytes of the stream were handed over
         self.status = 0  # as sent; 0 while open
         self._waited_s = 0.0
-        self._since_s: float | None = None  # a send is under way
+        self._since_s: float | None = None  # a send waits
 
     @property
     def blocked(self) -> bool:
-        """A send is under way: silence is then the caller's doing, not the replica's."""
+        """A send waits: silence is then the caller's doing, not the replica's."""
         return self._since_s is not None
 
     @property
@@ -60,72 +70,62 @@ class Reply:
             return self._waited_s
         return self._waited_s + self._clock.monotonic() - self._since_s
 
-    async def commit(self, headers: Callable[[], Headers], body: bytes = b"") -> None:
+    def commit(self, headers: Callable[[], Headers], body: bytes = b"") -> Waits:
         """Starts the event stream; a second call only writes ``body``."""
         if self.stage is not Stage.OPEN:
-            await self.write(body)
-            return
+            return self.write(body)
         self.stage, self.status = Stage.COMMITTED, 200
-        start = _start(200, (*STREAM_HEADERS, *headers()))
-        await self._hand_over(start, *([_body(body, more=True)] if body else []))
+        return self._say(body, (200, [*STREAM_HEADERS, *headers()]))
 
-    async def write(self, body: bytes) -> None:
+    def write(self, body: bytes) -> Waits:
         """Only while committed; after the end it does nothing."""
-        if self.stage is Stage.COMMITTED and body:
-            while self._since_s is not None:
-                await self._until_free()
-            self._since_s = self.spoke_s = self._clock.monotonic()
-            try:
-                await self._send(_body(body, more=True))
-            finally:
-                self._handed_over()
+        return self._say(body) if self.stage is Stage.COMMITTED and body else None
 
     def write_now(self, body: bytes, now_s: float) -> bool:
         """As ``write``, where that needs no waiting. False: nothing was written. ``body`` is not
         empty."""
         is_free = self.stage is Stage.COMMITTED and self._since_s is None
-        if self._write_now is None or not is_free or not self._write_now(body):
+        if not is_free or not self._caller.say_now(body):
             return False
         self.spoke_s = now_s
         return True
 
-    async def finish(self, body: bytes = b"") -> None:
+    def finish(self, body: bytes = b"") -> Waits:
         """Ends a committed stream."""
-        if self.stage is Stage.COMMITTED:
-            self.stage = Stage.ENDED
-            await self._hand_over(_body(body, more=False))
+        if self.stage is not Stage.COMMITTED:
+            return None
+        self.stage = Stage.ENDED
+        return self._say(body, more=False)
 
-    async def answer(self, status: int, headers: Headers, body: bytes) -> None:
+    def answer(self, status: int, headers: Headers, body: bytes) -> Waits:
         """The whole answer at once; only while open."""
         assert self.stage is Stage.OPEN
         self.stage, self.status = Stage.ENDED, status
-        length = (b"content-length", str(len(body)).encode())
-        start = _start(status, (*JSON_HEADERS, length, *headers))
-        await self._hand_over(start, _body(body, more=False))
+        length = (b"content-length", b"%d" % len(body))
+        return self._say(body, (status, [*JSON_HEADERS, length, *headers]), more=False)
 
-    async def _hand_over(self, *messages: dict[str, Any]) -> None:
-        """All of them before anyone else's."""
-        while self._since_s is not None:
-            await self._until_free()
-        self._since_s = self.spoke_s = self._clock.monotonic()
+    def _say(self, body: bytes, head: Head | None = None, *, more: bool = True) -> Waits:
+        if self._since_s is not None:
+            return self._say_later(body, head, more=more)
+        self.spoke_s = self._clock.monotonic()
+        waits = self._caller.say(body, head, more=more)
+        return None if waits is None else self._waiting(waits)
+
+    async def _waiting(self, waits: Waits) -> None:
+        self._since_s = self._clock.monotonic()
         try:
-            for message in messages:
-                await self._send(message)
+            if waits is not None:
+                await waits
         finally:
-            self._handed_over()
+            self._waited_s, self._since_s = self.waited_s, None
+            if self._free is not None:
+                self._free.set()
 
-    async def _until_free(self) -> None:
-        self._free.clear()
-        await self._free.wait()
-
-    def _handed_over(self) -> None:
-        self._waited_s, self._since_s = self.waited_s, None
-        self._free.set()
-
-
-def _start(status: int, headers: Headers) -> dict[str, Any]:
-    return {"type": "http.response.start", "status": status, "headers": list(headers)}
-
-
-def _body(body: bytes, *, more: bool) -> dict[str, Any]:
-    return {"type": "http.response.body", "body": body, "more_body": more}
+    async def _say_later(self, body: bytes, head: Head | None, *, more: bool) -> None:
+        """Once nobody else waits."""
+        while self._since_s is not None:
+            self._free = self._free or asyncio.Event()
+            self._free.clear()
+            await self._free.wait()
+        if (waits := self._say(body, head, more=more)) is not None:
+            await waits

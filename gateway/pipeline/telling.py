@@ -13,6 +13,7 @@ from gateway.core.errors import CallError, Evicted, LimitExceeded
 from gateway.core.limits.demands import BucketKey, BucketState
 from gateway.core.reasons import Reason
 from gateway.pipeline.call import Call
+from gateway.pipeline.caller import done
 from gateway.pipeline.reply import Headers, Reply, Stage
 from gateway.wire.dialect import Dialect
 from gateway.wire.headers import CallLabels, call_headers, encoded
@@ -30,10 +31,10 @@ async def tell(error: CallError, call: Call, dialect: Dialect, reply: Reply) -> 
         return
     if reply.stage is Stage.OPEN:
         body = dialect.error_body(error, call.request_id)
-        await reply.answer(call.style.status(error), _refusal_headers(call, error), body)
+        await done(reply.answer(call.style.status(error), _refusal_headers(call, error), body))
     else:
         event = dialect.error_event(error, call.request_id, next_event=call.next_event)
-        await reply.finish(event)
+        await done(reply.finish(event))
 
 
 def _refusal_headers(call: Call, error: CallError) -> Headers:

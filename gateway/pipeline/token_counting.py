@@ -27,6 +27,7 @@ from gateway.core.limits.plan import Payer, Place, demands_for
 from gateway.pipeline.admission import reserve
 from gateway.pipeline.call import Call, Order
 from gateway.pipeline.call_record import record_of
+from gateway.pipeline.caller import done
 from gateway.pipeline.incoming import Incoming
 from gateway.pipeline.life import Pipeline
 from gateway.pipeline.reply import Reply
@@ -82,7 +83,7 @@ class TokenCounting:
         try:
             tokens = await self._tokens(call, incoming)
             call.completed()
-            await reply.answer(200, answer_headers(call), _answer(call.endpoint, tokens))
+            await done(reply.answer(200, answer_headers(call), _answer(call.endpoint, tokens)))
         except CallError as error:
             call.ended_by(error)
             await tell(error, call, incoming.dialect, reply)

@@ -9,7 +9,7 @@ import pytest
 from uvicorn.server import ServerState
 
 from config.asgi_types import Receive, Scope, Send
-from gateway.pipeline.incoming import GONE, WRITE_NOW
+from gateway.pipeline.caller import CALLER, Caller, done
 from tests.config.http_edge import DATE, connection
 from tests.config.test_http_protocol import ASK
 
@@ -98,14 +98,14 @@ async def test_a_piece_is_written_from_outside_of_the_application() -> None:
     answers: list[bool] = []
 
     async def streams(scope: Scope, receive: Receive, send: Send) -> None:
-        write_now = scope["extensions"][WRITE_NOW]
-        answers.append(write_now(b"early"))
+        say_now = scope["extensions"][CALLER].say_now
+        answers.append(say_now(b"early"))
         await send(start())
-        answers.append(write_now(b"before the head"))
+        answers.append(say_now(b"before the head"))
         await send(body(b"a", more=True))
-        answers.append(write_now(b"bc"))
+        answers.append(say_now(b"bc"))
         await send(body(b"d"))
-        answers.append(write_now(b"late"))
+        answers.append(say_now(b"late"))
 
     async with asyncio.timeout(10), connection(streams) as client:
         client.writer.write(ASK + b"Connection: close\r\n\r\n")
@@ -119,10 +119,10 @@ async def test_nothing_is_written_at_once_to_a_client_that_does_not_read() -> No
 
     async def streams(scope: Scope, receive: Receive, send: Send) -> None:
         nonlocal written
-        write_now = scope["extensions"][WRITE_NOW]
+        say_now = scope["extensions"][CALLER].say_now
         await send(start())
         await send(body(b"a", more=True))
-        while written < MUCH_BYTES and write_now(b"x" * 100_000):
+        while written < MUCH_BYTES and say_now(b"x" * 100_000):
             written += 100_000
         await send(body(b"!"))
 
@@ -188,7 +188,7 @@ async def test_whoever_asks_is_told_once_that_the_client_left(late: bool) -> Non
     when_gone: list[Any] = []
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
-        when_gone.append(scope["extensions"][GONE])
+        when_gone.append(scope["extensions"][CALLER].when_gone)
         await watch(scope, receive, send)
 
     async with asyncio.timeout(10), connection(application) as client:
@@ -213,7 +213,7 @@ async def test_who_breaks_its_body_is_refused_and_counts_as_gone() -> None:
     asked, left = asyncio.Event(), asyncio.Event()
 
     async def watch(scope: Scope, receive: Receive, send: Send) -> None:
-        scope["extensions"][GONE](left.set)
+        scope["extensions"][CALLER].when_gone(left.set)
         asked.set()
         await left.wait()
 
@@ -223,3 +223,44 @@ async def test_who_breaks_its_body_is_refused_and_counts_as_gone() -> None:
         client.writer.write(b"no size of a chunk\r\n")
         assert (await client.answer())[0] == 400
         assert left.is_set()  # before the refusal went out
+
+
+async def test_what_is_said_without_messages_reads_as_if_it_had_been_sent() -> None:
+    async def say(scope: Scope, receive: Receive, send: Send) -> None:
+        caller: Caller = scope["extensions"][CALLER]
+        assert caller.whole_body() == b"ab"
+        assert caller.say(b"hello", (200, [(b"x-a", b"b")]), more=True) is None
+        assert caller.say(b"!", more=False) is None
+
+    ask = ASK.replace(b"GET", b"POST") + b"Connection: close\r\nContent-Length: 2\r\n\r\nab"
+    async with asyncio.timeout(10), connection(say) as client:
+        client.writer.write(ask)
+        said = await client.reader.read()
+    assert said.startswith(b"HTTP/1.1 200 OK\r\ndate: ")
+    assert said.endswith(
+        b"x-a: b\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n"
+        b"5\r\nhello\r\n1\r\n!\r\n0\r\n\r\n"
+    )
+
+
+async def test_who_says_more_than_its_caller_reads_must_wait() -> None:
+    """Measured in pieces: one waits before the system's buffers could take a hundred MiB."""
+    piece, waited = b"x" * 1_048_576, asyncio.Event()
+    said = 1
+
+    async def say(scope: Scope, receive: Receive, send: Send) -> None:
+        nonlocal said
+        caller: Caller = scope["extensions"][CALLER]
+        waits = caller.say(piece, (200, []), more=True)
+        while waits is None and said < 100:
+            waits, said = caller.say(piece, more=True), said + 1
+        waited.set()
+        await done(waits)
+        await done(caller.say(b"", more=False))
+
+    async with asyncio.timeout(20), connection(say) as client:
+        client.writer.write(ASK + b"Connection: close\r\n\r\n")
+        await waited.wait()
+        assert said < 100
+        text = await client.reader.read()
+    assert text.count(b"x") == said * len(piece)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from gateway.core.limits.limit import Limit
 from gateway.core.priority import PriorityClass
 from gateway.core.records import CallRecord
 from gateway.core.stages import LOOP, MEMORY, Stages
-from gateway.pipeline.incoming import WRITE_NOW
+from gateway.pipeline.caller import CALLER, AsgiCaller
 from gateway.replicas.upstream import ReplicaTarget
 from gateway.settings import GatewaySettings
 from gateway.snapshot.values import AliasValue, PoolValue, ReplicaValue, Snapshot
@@ -48,6 +48,17 @@ class ScriptedTransport(ScriptedUpstream):
 
     async def forget(self, target: ReplicaTarget) -> None:
         pass
+
+
+class PromptCaller(AsgiCaller):
+    """To whom more may be said at once, as our own server offers it."""
+
+    def __init__(self, receive: Any, send: Any, say_now: Callable[[bytes], bool]) -> None:
+        super().__init__(receive, send)
+        self._say_now = say_now
+
+    def say_now(self, body: bytes) -> bool:
+        return self._say_now(body)
 
 
 class OutOfOrder(RuntimeError):
@@ -229,7 +240,7 @@ class House:
                 answer.times.append(self.clock.monotonic() - began_s)
                 answer.ended = not message.get("more_body", False)
 
-        def write_now(body: bytes) -> bool:
+        def say_now(body: bytes) -> bool:
             nonlocal pieces
             pieces += 1
             if reads_for_s or not answer.status or (full_every and pieces % full_every == 0):
@@ -246,7 +257,7 @@ class House:
             "path": path,
             "headers": [(k.encode(), v.encode()) for k, v in sent.items()],
             "client": ("127.0.0.1", 5000),
-            "extensions": {WRITE_NOW: write_now},
+            "extensions": {CALLER: PromptCaller(receive, send, say_now)},
         }
         try:
             await self.gateway.data_plane(scope, receive, send)

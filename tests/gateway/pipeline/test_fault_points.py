@@ -39,7 +39,7 @@ PIPELINE = [
 ]
 BESIDE = (  # not on the way of such a call, or a wait for what has always ended by then
     *("running.py", "token_counting.py"),
-    "reply.py Reply._hand_over 1",
+    "attempt.py Attempt._read 3",
 )
 HANDED_OVER = frozenset(  # a value: nothing there can raise
     {Point("flow.py Granted.__aenter__ 1", When.AFTER)}
