@@ -41,7 +41,9 @@ class Preemption:
 
     def due(self, now_s: float) -> bool:
         """Time to look for a victim, if an interactive head waits."""
-        return now_s >= self._looked_s + LOOK_EVERY_S and self.possible
+        if not self._may_go or self._taking is not None:
+            return False
+        return now_s >= self._looked_s + LOOK_EVERY_S
 
     @property
     def possible(self) -> bool:
