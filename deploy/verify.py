@@ -122,6 +122,7 @@ SECTIONS = {
             "tests/gateway/pipeline/test_garbage.py",
             "tests/gateway/pipeline/test_hangs.py",
             "tests/gateway/pipeline/test_all_down.py",
+            "tests/e2e/test_all_replicas_down.py",
             "tests/e2e/test_hostile_replicas.py",
         ),
         1800,
@@ -131,6 +132,7 @@ SECTIONS = {
             "TEST_BREAKS": "200",
             "TEST_HANGS": "200",
             "TEST_HANGING_CALLS": "600",
+            "TEST_ALL_DOWN_S": "6",
         },
     ),
     "abuse": Section(
