@@ -142,12 +142,18 @@ SECTIONS = {
             "tests/gateway/pipeline/test_loop_time.py",
             "tests/gateway/test_loop_watch.py",
             "tests/gateway/test_memory_watch.py",
+            "tests/e2e/test_short_memory.py",
             "tests/e2e/test_slow_heads.py",
             "tests/e2e/test_readers_that_stop.py",
             "tests/e2e/test_full_gateway.py",
         ),
         300,
-        {"TEST_HALF_HEADS": "2000", "TEST_BLOCKED_S": "2.2", "TEST_NOISE_S": "0.01"},
+        {
+            "TEST_HALF_HEADS": "2000",
+            "TEST_BLOCKED_S": "2.2",
+            "TEST_NOISE_S": "0.01",
+            "TEST_ADDRESS_SPACE": "1",
+        },
     ),
     "idle": Section(
         "4,000 streams that wait, through one gateway", ("benchmarks.idle_streams",), 400
