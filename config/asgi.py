@@ -77,7 +77,7 @@ class Fronts:
 
     @property
     def takes_connections(self) -> bool:
-        return self.parts.fairway is None or not self.parts.fairway.full
+        return not self.parts.full
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         """Starts the parts before the first connection, stops them after the last."""

@@ -3,6 +3,8 @@
 In the role ``all`` calls and pages share the process, and events reach the pages directly. In the
 roles ``gateway`` and ``web`` they travel over the channel layer; a process of role ``all`` also
 publishes them there when there is a Redis, so that processes of role ``web`` can be added.
+
+Every process looks at its own memory: one without calls as well, which then takes no connection.
 """
 
 from __future__ import annotations
@@ -25,8 +27,12 @@ from dashboard.live.feed import LiveFeed
 from dashboard.live.relay import LivePublisher
 from dashboard.routing import websocket_urlpatterns
 from dashboard.selectors import tenancy
+from gateway.background import Background
 from gateway.core.events import Event
+from gateway.core.stages import MEMORY, Stage, Stages
+from gateway.memory_watch import MemoryWatch
 from gateway.probes import Probes
+from gateway.process_memory import ProcessMemory, give_back
 from gateway.runtime import Fairway
 from workers.asgi import build_application
 from workers.progress import BatchProgress
@@ -49,7 +55,15 @@ class Parts:
         self._stack = AsyncExitStack()
         self.fairway: Fairway | None = None
         self.live: LiveFeed | None = None
-        self.probes = Probes(lambda: True, dict, bytes)
+        self._memory = Stages(MEMORY)  # of a process without calls
+        self.probes = Probes(lambda: True, dict, bytes, full=lambda: self.full)
+
+    @property
+    def full(self) -> bool:
+        """Memory is so short that nothing more may come in."""
+        if self.fairway is not None:
+            return self.fairway.full
+        return self._memory.stage is Stage.NOTHING
 
     async def start(self) -> None:
         sinks: dict[str, Callable[[Event], None]] = {}
@@ -57,6 +71,7 @@ class Parts:
             self.live = await self._feed()
             sinks["live"] = self.live.on_event
         if self._role is Role.WEB:
+            self._watch_memory()
             return
         if settings.REDIS_URL or self._role is Role.GATEWAY:
             sinks["live_layer"] = (await self._publisher()).on_event
@@ -68,6 +83,12 @@ class Parts:
 
     async def stop(self) -> None:
         await self._stack.aclose()
+
+    def _watch_memory(self) -> None:
+        used = ProcessMemory(settings.FAIRWAY_GATEWAY.memory_limit_bytes).used_ratio
+        tasks = Background()
+        tasks.spawn("memory watch", MemoryWatch(used, self._memory, _logged, give_back).run())
+        self._stack.push_async_callback(tasks.cancel)
 
     async def _feed(self) -> LiveFeed:
         layer = get_channel_layer() if self._role is Role.WEB else None
@@ -87,6 +108,10 @@ class Parts:
         self._stack.push_async_callback(publisher.stop)
         await publisher.start()
         return publisher
+
+
+def _logged(why: str | None) -> None:
+    """A process without calls has no event of it; the watch has logged the stage."""
 
 
 def sockets() -> Application:

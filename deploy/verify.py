@@ -122,6 +122,7 @@ SECTIONS = {
             "tests/gateway/pipeline/test_garbage.py",
             "tests/gateway/pipeline/test_hangs.py",
             "tests/gateway/pipeline/test_all_down.py",
+            "tests/e2e/test_all_replicas_down.py",
             "tests/e2e/test_hostile_replicas.py",
         ),
         1800,
@@ -131,6 +132,7 @@ SECTIONS = {
             "TEST_BREAKS": "200",
             "TEST_HANGS": "200",
             "TEST_HANGING_CALLS": "600",
+            "TEST_ALL_DOWN_S": "6",
         },
     ),
     "abuse": Section(
@@ -140,12 +142,18 @@ SECTIONS = {
             "tests/gateway/pipeline/test_loop_time.py",
             "tests/gateway/test_loop_watch.py",
             "tests/gateway/test_memory_watch.py",
+            "tests/e2e/test_short_memory.py",
             "tests/e2e/test_slow_heads.py",
             "tests/e2e/test_readers_that_stop.py",
             "tests/e2e/test_full_gateway.py",
         ),
         300,
-        {"TEST_HALF_HEADS": "2000", "TEST_BLOCKED_S": "2.2", "TEST_NOISE_S": "0.01"},
+        {
+            "TEST_HALF_HEADS": "2000",
+            "TEST_BLOCKED_S": "2.2",
+            "TEST_NOISE_S": "0.01",
+            "TEST_ADDRESS_SPACE": "1",
+        },
     ),
     "idle": Section(
         "4,000 streams that wait, through one gateway", ("benchmarks.idle_streams",), 400

@@ -2,7 +2,8 @@
 
 The limit is the least of: the setting, the memory limit of the control group that the process is
 in and of the groups around it, and the machine's memory. Beside it the limit on address space
-(RLIMIT_AS) counts against the address space used; the larger of the two shares is the answer.
+(RLIMIT_AS) counts against the address space used, without what the allocator holds free: freed
+addresses stay with it, and it takes them first. The larger of the two shares is the answer.
 """
 
 from __future__ import annotations
@@ -37,8 +38,31 @@ class ProcessMemory:
             return 0.0
         return max(
             _share(resident * _PAGE_BYTES, self.limit_bytes),
-            _share(space * _PAGE_BYTES, self._space_bytes),
+            _share(space * _PAGE_BYTES - free_inside(), self._space_bytes)
+            if self._space_bytes
+            else 0.0,
         )
+
+
+_ALLOCATED = (
+    *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+    *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+)
+
+
+class _Allocated(ctypes.Structure):
+    """``struct mallinfo2`` of glibc; bytes."""
+
+    _fields_ = tuple((name, ctypes.c_size_t) for name in _ALLOCATED)
+
+
+def free_inside() -> int:
+    """Bytes that the allocator holds and nobody uses; 0 where it does not say."""
+    told = getattr(ctypes.CDLL(None), "mallinfo2", None)
+    if told is None:
+        return 0
+    told.restype = _Allocated
+    return int(told().fordblks)
 
 
 def give_back() -> None:

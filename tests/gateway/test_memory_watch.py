@@ -76,3 +76,24 @@ def test_a_process_that_fills_its_real_limit_stops_before_it_and_recovers() -> N
         [sys.executable, "-c", FILLS], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert done.stdout == "ALL NO_BATCH INTERACTIVE_ONLY NOTHING then ALL\n"
+
+
+FREED = """
+import resource
+from gateway.process_memory import ProcessMemory
+space = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (space + 200_000_000, space + 200_000_000))
+memory = ProcessMemory()
+held = [b"%060000d" % number for number in range(2_500)]
+full = memory.used_ratio()
+del held[:-1]  # the last one keeps the heap as long as it is
+print(full - memory.used_ratio() > 100_000_000 / (space + 200_000_000))
+"""
+
+
+def test_addresses_that_the_allocator_holds_free_are_not_used() -> None:
+    """Row 19, RLIMIT_AS: or a process that was full once would refuse for ever."""
+    done = subprocess.run(
+        [sys.executable, "-c", FREED], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "True\n"

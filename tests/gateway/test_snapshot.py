@@ -54,8 +54,11 @@ class Source:
 class FastClock(SystemClock):
     """A hundred times as fast, so that three seconds of silence pass at once."""
 
+    def __init__(self, times: float = 100) -> None:
+        self._times = times
+
     def monotonic(self) -> float:
-        return time.monotonic() * 100
+        return time.monotonic() * self._times
 
 
 @asynccontextmanager
@@ -162,6 +165,20 @@ async def test_a_frozen_database_never_holds_the_loop() -> None:
         assert events[0].why == "the database does not answer"
         source.answers.set()
         source.number = 2
+        await until(lambda: holder.current.version == 2)
+
+
+async def test_five_minutes_without_a_database_leave_the_last_snapshot_in_force() -> None:
+    """Row 34: keys are served from it. A clock that is ten thousand times as fast."""
+    source, events = Source(), list[Event]()
+    async with started(source, events, FastClock(10_000)) as holder:
+        source.answers.clear()
+        source.number = 2
+        await until(lambda: holder.silence_s >= 300)
+        holder.watch()
+        assert holder.current.version == 1
+        assert isinstance(events[0], Degraded)
+        source.answers.set()
         await until(lambda: holder.current.version == 2)
 
 
