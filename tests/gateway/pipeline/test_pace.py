@@ -1,0 +1,42 @@
+"""How many calls of a crowd end in one turn of the loop?"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+from gateway.core.errors import Interrupted
+from gateway.core.reasons import Reason
+from gateway.pipeline.pace import AT_ONCE, Pace
+from gateway.pipeline.running import Interruption
+
+
+async def test_a_crowd_is_let_go_a_few_at_a_time_and_in_order() -> None:
+    """G21: what is counted is the acts of each turn; another callback runs between two turns."""
+    pace, done, turns = Pace(), list[int](), list[int]()
+    loop = asyncio.get_running_loop()
+
+    def look() -> None:
+        turns.append(len(done))
+        if len(done) < 40:
+            loop.call_soon(look)
+
+    for number in range(40):
+        pace.add(partial(done.append, number))
+    assert done == []
+    loop.call_soon(look)
+    while len(done) < 40:
+        await asyncio.sleep(0)
+    assert done == list(range(40))
+    assert turns[:3] == [AT_ONCE, 2 * AT_ONCE, 40]
+
+
+async def test_a_call_that_ends_before_its_turn_ends_as_if_nobody_had_interrupted_it() -> None:
+    """No cancellation is left over for the task that ran it."""
+    interruption = Interruption(Pace())
+    with interruption:
+        interruption.interrupt(Interrupted(Reason.CLIENT_GONE))
+    await asyncio.sleep(0)
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
