@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
+import pytest
+
 from gateway.core.errors import Interrupted
 from gateway.core.reasons import Reason
 from gateway.pipeline.pace import AT_ONCE, Pace
@@ -31,12 +33,14 @@ async def test_a_crowd_is_let_go_a_few_at_a_time_and_in_order() -> None:
     assert turns[:3] == [AT_ONCE, 2 * AT_ONCE, 40]
 
 
-async def test_a_call_that_ends_before_its_turn_ends_as_if_nobody_had_interrupted_it() -> None:
-    """No cancellation is left over for the task that ran it."""
-    interruption = Interruption(Pace())
+async def test_a_call_that_ends_before_its_turn_leaves_the_cancellation_of_another_alone() -> None:
+    """What is counted is the cancellations that the task still has to obey."""
+    interruption, task = Interruption(Pace()), asyncio.current_task()
+    assert task is not None
     with interruption:
         interruption.interrupt(Interrupted(Reason.CLIENT_GONE))
-    await asyncio.sleep(0)
-    task = asyncio.current_task()
-    assert task is not None
-    assert task.cancelling() == 0
+        task.cancel()  # by somebody else
+    assert task.cancelling() == 1
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.sleep(0)
+    task.uncancel()
