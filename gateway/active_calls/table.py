@@ -40,6 +40,7 @@ class ActiveCall:
     __slots__ = (
         "_at",
         "_memory",
+        "_queued",
         "cached_tokens",
         "opening",
         "phase",
@@ -48,8 +49,11 @@ class ActiveCall:
         "replica",
     )
 
-    def __init__(self, memory: mmap.mmap, at: int, opening: Opening) -> None:
+    def __init__(
+        self, memory: mmap.mmap, at: int, opening: Opening, queued: dict[str, ActiveCall]
+    ) -> None:
         self._memory = memory
+        self._queued = queued  # those of the table that were never dispatched
         self._at = at
         self.opening = opening
         self.phase = Phase.ADMITTED
@@ -58,6 +62,7 @@ class ActiveCall:
         self.cached_tokens = 0
         self.replica = ""
         self._write_opening()
+        queued[opening.call_id] = self
 
     def tokens(self, received: int) -> None:
         """``received``: tokens of this attempt so far, in all."""
@@ -79,6 +84,7 @@ class ActiveCall:
     def dispatched(self, replica: str) -> None:
         """A new attempt begins: what an earlier one received is not charged."""
         self.tokens(0)
+        self._queued.pop(self.opening.call_id, None)
         self.replica = replica
         layout.REPLICA.pack_into(self._memory, self._at + layout.REPLICA_AT, replica.encode()[:64])
         self.enter(Phase.DISPATCHED)
@@ -114,6 +120,7 @@ class ActiveCalls:
         places = range(capacity)
         self._free = deque(layout.HEADER_BYTES + slot * layout.SLOT_BYTES for slot in places)
         self._calls: dict[str, ActiveCall] = {}
+        self._queued: dict[str, ActiveCall] = {}
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -127,9 +134,8 @@ class ActiveCalls:
     def queued_tokens(self) -> dict[tuple[str, PriorityClass], int]:
         """Prompt tokens of admitted calls that wait for a replica, by pool and class."""
         waiting: Counter[tuple[str, PriorityClass]] = Counter()
-        for call in self:
-            if call.phase is Phase.ADMITTED:
-                waiting[call.opening.pool, call.opening.klass] += call.prompt_tokens
+        for call in tuple(self._queued.values()):
+            waiting[call.opening.pool, call.opening.klass] += call.prompt_tokens
         return dict(waiting)
 
     def open(self, opening: Opening) -> ActiveCall:
@@ -137,7 +143,7 @@ class ActiveCalls:
         if not self._free:
             raise Rejected(Reason.GATEWAY_FULL, retry_after_s=1.0)
         at = self._free.popleft()
-        call = ActiveCall(self._memory, at, opening)
+        call = ActiveCall(self._memory, at, opening, self._queued)
         self._calls[opening.call_id] = call
         return call
 
@@ -145,6 +151,7 @@ class ActiveCalls:
         """Frees the slots of calls whose record is safe. Unknown ids are ignored."""
         for call_id in call_ids:
             call = self._calls.pop(call_id, None)
+            self._queued.pop(call_id, None)
             if call is not None:
                 self._free.append(call.free())
 

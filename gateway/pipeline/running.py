@@ -2,7 +2,8 @@
 
 Whoever ends a call (its client by leaving, an operator, a revoked key, the end of the drain grace)
 names the reason; the call's own task is cancelled where it stands, its context managers give back
-slot, reservation and connection, and at the outer edge the cancellation becomes a CallError.
+slot, reservation and connection, and at the outer edge the cancellation becomes a CallError. Of a
+crowd only a few are cancelled in one turn of the loop (``pace``).
 """
 
 from __future__ import annotations
@@ -15,24 +16,31 @@ from typing import Self
 from gateway.core.errors import CallError, Interrupted
 from gateway.core.reasons import Reason
 from gateway.pipeline.call import Call
+from gateway.pipeline.pace import Pace
 
 
 class Interruption:
     """A context around one call's task: while it lasts, the call can be interrupted from
     outside."""
 
-    __slots__ = ("_error", "_running", "_task", "call")
+    __slots__ = ("_cancelled", "_error", "_running", "_task", "call")
 
     def __init__(self, running: RunningCalls, call: Call) -> None:
         self._running = running
         self.call = call
         self._task: asyncio.Task[object] | None = None
         self._error: CallError | None = None
+        self._cancelled = False
 
     def interrupt(self, error: CallError) -> None:
-        """The first reason counts. After the block has ended it does nothing."""
+        """Soon; the first reason counts. After the block has ended it does nothing."""
         if self._task is not None and self._error is None:
             self._error = error
+            self._running.pace.add(self._cancel)
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._cancelled = True
             self._task.cancel()
 
     def __enter__(self) -> Self:
@@ -48,7 +56,7 @@ class Interruption:
     ) -> None:
         self._running.leave(self)
         task, self._task = self._task, None
-        if self._error is None or task is None:
+        if self._error is None or task is None or not self._cancelled:
             return
         others = task.uncancel()
         if isinstance(error, asyncio.CancelledError) and not others:
@@ -57,6 +65,7 @@ class Interruption:
 
 class RunningCalls:
     def __init__(self) -> None:
+        self.pace = Pace()
         self._running: dict[str, Interruption] = {}  # by call id
         self._none_left = asyncio.Event()
         self._none_left.set()

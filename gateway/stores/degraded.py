@@ -4,6 +4,8 @@
   lost. A timeout means unknown: what was sent is settled again later, which is harmless.
 - While lost: rate and level limits hold as a local share, budgets that fail closed raise
   StoreUnavailable, settlements wait in memory.
+- When calls end faster than the server settles, what is beyond MOST_UNANSWERED waits in memory too
+  and is sent as it answers: a crowd that leaves is no reason to believe the server lost.
 - When it answers again: leases of running calls are renewed or taken anew, waiting settlements are
   sent, then it is trusted; at the latest two seconds after its return.
 """
@@ -32,7 +34,8 @@ from gateway.stores.settlements import Settlement, Settlements
 
 log = logging.getLogger(__name__)
 SEND_BEFORE_TRUST_S = 0.5  # waiting settlements may delay the return to the shared store this long
-SENT_AT_ONCE = 16
+SENT_AT_ONCE = 64
+MOST_UNANSWERED = 192  # settlements; with more in its queue the server would look lost
 
 
 class DegradingStore:
@@ -55,6 +58,7 @@ class DegradingStore:
         self._breaker = Breaker()
         self._share: LocalShare | None = None
         self._settlements = Settlements()
+        self._unanswered = 0
         self._wake = asyncio.Event()
         self._watcher: asyncio.Task[None] | None = None
         self.why = ""
@@ -115,12 +119,14 @@ class DegradingStore:
         tenant = tenant_of(demands, charges)
         if tenant is None:
             return DONE
-        if self.degraded:
+        if self.degraded or self._unanswered >= MOST_UNANSWERED:
             self._settle_later(Settlement(tenant, call_id, charges))
             return DONE
+        self._unanswered += 1
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def tell(fault: StoreFault | None) -> None:
+            self._unanswered -= 1
             if fault is not None:
                 self._failed(fault)
                 self._settle_later(Settlement(tenant, call_id, charges))

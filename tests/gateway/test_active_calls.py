@@ -148,3 +148,13 @@ def test_counts_beyond_the_field_stop_at_its_largest_value(path: Path) -> None:
     reopened(table, path)
     [orphan], _ = recover(path)
     assert orphan.received_tokens == layout.MAX_COUNT
+
+
+def test_prompts_that_wait_are_those_of_calls_that_were_never_dispatched(path: Path) -> None:
+    table = ActiveCalls(path, 4)
+    waiting, closed, dispatched = [table.open(opening(call_id=f"c{number}")) for number in range(3)]
+    dispatched.dispatched("r1")
+    table.close(["c1"])
+    place = waiting.opening.pool, waiting.opening.klass
+    assert table.queued_tokens() == {place: waiting.prompt_tokens}
+    assert closed.opening.call_id not in {call.opening.call_id for call in table}

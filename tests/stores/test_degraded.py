@@ -13,7 +13,7 @@ import redis
 
 from gateway.core.clock import SystemClock
 from gateway.core.limits.demands import Demand, Refused, Reservation, StoreUnavailable
-from gateway.stores.degraded import DegradingStore
+from gateway.stores.degraded import MOST_UNANSWERED, DegradingStore
 from gateway.stores.redis import RedisStore
 from tests.servers import RedisServer
 from tests.stores.factories import call_id, demand
@@ -291,3 +291,16 @@ async def test_read_only_replica_is_treated_as_lost(
         while not store.degraded:
             await store.reserve(call_id(), (demand("rpm", 1, 1_000),))
     assert store.why.startswith("read_only")
+
+
+async def test_a_crowd_that_leaves_does_not_make_the_server_look_lost(
+    store: DegradingStore, incidents: Incidents
+) -> None:
+    """G21: so many settlements in one turn; what is counted is how many are sent at once."""
+    demands, crowd = (demand("rpm", 1, 1_000_000),), [call_id() for _ in range(1_000)]
+    assert isinstance(await store.reserve(call_id(), demands), Reservation)
+    for one in crowd:
+        store.settle(one, {demands[0].key: 1.0})
+    assert store.waiting_settlements == len(crowd) - MOST_UNANSWERED
+    await until_settled(store)
+    assert incidents.degraded == []

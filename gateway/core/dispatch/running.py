@@ -38,6 +38,7 @@ class RunningCalls:
         self._leases: dict[int, Lease] = {}
         self._strict_batch = 0  # batch calls in flight beyond what batch is owed
         self._service: dict[str, float] = {}  # by tenant, as charged now
+        self._in_flight: Counter[FlowKey] = Counter()  # none of zero
         self.count_slots()
 
     def __getitem__(self, grant_id: int) -> Lease:
@@ -56,8 +57,8 @@ class RunningCalls:
         return dict(self._service)
 
     def in_flight(self) -> Counter[FlowKey]:
-        """Calls of each flow that has any. Looks at every lease."""
-        return Counter((lease.ticket.tenant, lease.ticket.klass) for lease in self)
+        """Calls of each flow that has any."""
+        return self._in_flight.copy()
 
     def configure(self, config: PoolConfig, now_s: float) -> None:
         self.holdback.configure(config)
@@ -76,6 +77,7 @@ class RunningCalls:
         """After its replica took it."""
         ticket = lease.ticket
         self._leases[grant_id] = lease
+        self._in_flight[ticket.tenant, ticket.klass] += 1
         service = self._service
         service[ticket.tenant] = service.get(ticket.tenant, 0.0) + lease.charge.cost
         waited_s = lease.dispatched_s - lease.call.queued_s
@@ -114,6 +116,7 @@ class RunningCalls:
         lease = self._leases.pop(grant_id)
         self._correct(lease, lease.final_cost(usage, refund=refund))
         ticket = lease.ticket
+        self._left((ticket.tenant, ticket.klass))
         self.holdback.ended(ticket.klass, grant_id)
         self.share.ended(lease.replica, lease.call)
         self.preemption.ended(grant_id, lease, refund=refund)
@@ -129,6 +132,12 @@ class RunningCalls:
             self._waiting.queue(lease.ticket.klass).hold(lease.ticket.tenant)
         for tenant, klass in returning:
             self._waiting.queue(klass).hold(tenant)
+
+    def _left(self, flow: FlowKey) -> None:
+        if self._in_flight[flow] > 1:
+            self._in_flight[flow] -= 1
+        else:
+            del self._in_flight[flow]
 
     def _correct(self, lease: Lease, cost: float) -> None:
         more = cost - lease.charge.cost
