@@ -158,6 +158,11 @@ SECTIONS = {
     "idle": Section(
         "4,000 streams that wait, through one gateway", ("benchmarks.idle_streams",), 400
     ),
+    "edge": Section(
+        "CPU of a call and of a chunk beside nginx, vllm-router and litellm",
+        ("deploy.bench",),
+        1200,
+    ),
     "schedulers": _simulated("schedulers of OSDI'24", "arena", "jittered", "bounds"),
     "routing": _simulated("routing, every policy", "routing", "mooncake"),
     "fairness": _simulated("fairness and locality", "groups", "locality", "fairness"),
