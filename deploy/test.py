@@ -4,8 +4,8 @@ skipped.
 Redis, PostgreSQL and Chromium are installed where we may (root, or sudo without a password, and
 apt-get), clients of the APIs below ``var/clients``. Where one cannot be had its tests skip, and the
 last line says which. The suite runs on SQLite, what does not mind company on all cores at once.
-Beside it, one after another: the installations, the tests that touch the database once more on a
-PostgreSQL, and those of whole products, which mostly wait. What measures real time (``alone``)
+Beside it, one after another: the installations, the tests of whole products, which mostly wait,
+and those that touch the database once more on a PostgreSQL. What measures real time (``alone``)
 comes last, when nothing else runs.
 """
 
@@ -29,6 +29,7 @@ PACKAGES = ("gateway", "tenants", "dashboard", "workers", "config", "deploy", "t
 WORKERS = max(2, os.cpu_count() or 2)
 PYTEST = (sys.executable, "-m", "pytest", "-q", "--durations=5")
 PRODUCTS = ("tests/e2e", "tests/browser")  # to collect these alone, or all but these, is quicker
+CORES = ("-n", str(WORKERS), "--dist=worksteal")
 REST = tuple(f"--ignore={directory}" for directory in PRODUCTS)
 
 Run = subprocess.CompletedProcess[str]
@@ -77,8 +78,8 @@ def _steps(reports: Path) -> list[tuple[str, bool]]:
         servers = lane.submit(install_servers)
         lane.submit(clients.install, clients.SUITE)
         beside = {
-            "tests on PostgreSQL": lane.submit(_on_postgresql, reports / "postgresql.xml"),
             "tests of whole products": lane.submit(_of_products, reports / "products.xml"),
+            "tests on PostgreSQL": lane.submit(_on_postgresql, reports / "postgresql.xml"),
         }
         steps = _checks()
         servers.result()
@@ -102,8 +103,7 @@ def _checks() -> list[tuple[str, bool]]:
 
 
 def _on_sqlite(report: Path) -> bool:
-    cores = ("-n", str(WORKERS), "--dist=worksteal")
-    return _passes(*PYTEST, *cores, *REST, "-m", "not alone", f"--junitxml={report}")
+    return _passes(*PYTEST, *CORES, *REST, "-m", "not alone", f"--junitxml={report}")
 
 
 def _on_postgresql(report: Path) -> Run | None:
@@ -112,7 +112,7 @@ def _on_postgresql(report: Path) -> Run | None:
         if server is None:
             return None
         marks = ("-m", "database and not alone")
-        return _beside(report, *REST, *marks, DATABASE_URL=server.url)
+        return _beside(report, *CORES, *REST, *marks, DATABASE_URL=server.url)
 
 
 def _of_products(report: Path) -> Run | None:
@@ -126,7 +126,7 @@ def _of_real_time(report: Path) -> bool:
 
 
 def _beside(report: Path, *arguments: str, **environment: str) -> Run:
-    """One process, whose words wait until the end of what is told meanwhile."""
+    """A process, whose words wait until the end of what is told meanwhile."""
     return subprocess.run(
         [*PYTEST, *arguments, f"--junitxml={report}"],
         cwd=ROOT,

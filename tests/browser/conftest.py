@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from django.core.cache import cache
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests import factories
@@ -43,6 +44,7 @@ def cast(transactional_db: None) -> factories.Cast:
 
 @pytest.fixture
 def server(cast: factories.Cast) -> Iterator[PagesServer]:
+    cache.clear()  # all tests sign in from one address: their attempts are counted there
     with pages_server() as running:
         yield running
 

@@ -147,4 +147,5 @@ def test_ten_seconds_after_the_overload_everything_is_as_before() -> None:
     after = [one for one in run.outcomes if 30.0 <= one.call.at_s < 45.0]
     assert [one for one in after if one.refused is not None] == []
     chats = [one for one in after if one.call.klass is INTERACTIVE]
-    assert (quantiles(one.ttft_s(50.0) for one in chats).p99 or 0.0) <= ttft_p99_s("mixed_1x", 11)
+    slowest_s = max(one.ttft_s(50.0) or 0.0 for one in chats)  # of 79
+    assert slowest_s <= 1.25 * ttft_p99_s("mixed_1x", 11)
