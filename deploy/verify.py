@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 import time
@@ -23,6 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 FIGURES = ROOT / "docs" / "figures.md"
 KEPT = ROOT / "var" / "figures"
+LOGGED = re.compile(r'\{[^\n]*"level": "[a-z]+"[^\n]*\}\n')  # what the product wrote beside it
 PYTEST = ("pytest", "-q", "-s", "-p", "no:cacheprovider")
 
 
@@ -248,7 +250,7 @@ def _told(name: str, section: Section) -> str:
     if not _kept(name).exists():
         return f"## {section.title}\n\nNot taken yet: `make verify ARGS={name}`.\n\n"
     result = Result(**json.loads(_kept(name).read_text(encoding="utf-8")))
-    body = result.output.strip()
+    body = LOGGED.sub("", result.output).strip()
     if not section.markdown:
         body = f"```\n{body}\n```"
     verdict = f"**{result.verdict}**\n\n" if result.verdict else ""
