@@ -15,7 +15,7 @@ import pytest
 import pytest_asyncio
 
 from tests.e2e.installation import Installation
-from tests.e2e.load import load
+from tests.e2e.load import asked_until, load
 from tests.e2e.operator import Operator
 from tests.e2e.scripted import POOL, scripted
 from tests.e2e.streams import Stream
@@ -123,6 +123,9 @@ async def test_errors_are_mapped_and_no_redirect_is_followed(
     """Row 48: what the caller gets for each, and not one connection to where it is sent."""
     async with running() as elsewhere:
         replica.routes["/health"] = scripts.redirect(elsewhere.url)
+        asked = _health_requests(replica)
+        await asked_until(lambda: _health_requests(replica) > asked, 30)
+        replica.routes["/health"] = scripts.HEALTHY  # before a second one is lost
         answers = {
             "html": scripts.html_error(200),
             "500": scripts.status(500),
@@ -137,7 +140,6 @@ async def test_errors_are_mapped_and_no_redirect_is_followed(
                 replica.default = script
                 told[name] = await _asked(session, estate)
         assert elsewhere.connections == 0
-    replica.routes["/health"] = scripts.HEALTHY
     assert told == {
         "html": (502, "upstream_error"),
         "500": (502, "upstream_error"),
@@ -147,6 +149,10 @@ async def test_errors_are_mapped_and_no_redirect_is_followed(
         "metadata": (502, "upstream_error"),
     }
     assert _sent_to_metadata(estate) == 0
+
+
+def _health_requests(replica: ScriptedReplica) -> int:
+    return sum(request.path == "/health" for request in replica.received)
 
 
 async def _asked(session: aiohttp.ClientSession, place: Installation) -> tuple[int, str]:
